@@ -259,6 +259,9 @@ Variables variables_of(Heap& heap, const Conversation::Data& conversation,
         to_message(heap, conversation.messages[i], static_cast<std::int32_t>(i), form));
   }
   Variables variables;
+  for (const TextVariable& token : options.other_tokens) {
+    variables.emplace_back(token.name, heap.text(token.text));
+  }
   variables.emplace_back("messages", heap.list(std::move(messages)));
   variables.emplace_back("tools", to_value(heap, conversation.tools, {}));
   variables.emplace_back("documents", to_value(heap, conversation.documents, {}));

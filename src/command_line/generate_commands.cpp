@@ -140,10 +140,8 @@ void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options
   generate.add_option("--system", options->system, "what the system says first, with --chat")
       ->needs(chat)
       ->type_name("TEXT");
-  generate
-      .add_flag("--parse-special", options->parse_special,
-                "take texts of special tokens in prompts for these tokens")
-      ->excludes(chat);
+  generate.add_flag("--parse-special", options->parse_special,
+                    "take texts of special tokens in prompts and messages for these tokens");
   add_draw_options(generate, options->draw);
   generate.add_option("--samples", options->samples, "continuations of each prompt (default 1)")
       ->check(whole_number(1, kMostSamples))

@@ -91,10 +91,10 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
   add_put("--bos", options->tokenize.bos,
           "begin documents with the tokenizer's bos token; auto: if it begins texts so");
   add_put("--eos", options->tokenize.eos,
-          "end documents with its eos token; auto: if tokenizer_config.json names one");
+          "end documents with its eos token; auto: if the tokenizer's files name one");
   tokenize
       .add_flag("--parse-special", options->tokenize.parse_special,
-                "take texts of special tokens in documents for these tokens")
+                "take texts of special tokens in documents and messages for these tokens")
       ->needs(tokenizer);
   tokenize.add_flag("--overwrite", options->tokenize.overwrite,
                     "replace outputs that are there and are not token files");

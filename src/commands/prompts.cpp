@@ -21,12 +21,18 @@ std::string said(const std::string& role, const std::string& text) {
   return json_text(Json{{"role", role}, {"content", text}});
 }
 
+std::vector<std::int32_t> ids_of_conversation(const PromptReading& how, const std::string& json,
+                                              const std::string& where) {
+  return how.text.encode(Conversation::parse(json, where),
+                         how.parse_special ? SpecialTextsOf::kAll : SpecialTextsOf::kTemplate);
+}
+
 std::vector<std::int32_t> ids_of_text(const PromptReading& how, const std::string& text,
                                       const std::string& where) {
   try {
     if (!how.chat) return how.text.encode(text, how.parse_special);
     const std::string system = how.system.empty() ? "" : said("system", how.system) + ", ";
-    return how.text.encode(Conversation::parse("[" + system + said("user", text) + "]", where));
+    return ids_of_conversation(how, "[" + system + said("user", text) + "]", where);
   } catch (const Json::exception&) {
     throw ConfigError(where + ": the prompt is not valid UTF-8; convert it, as with iconv");
   } catch (const Error& error) {
@@ -49,7 +55,7 @@ std::vector<std::int32_t> ids_of_record(const PromptReading& how, const JsonReco
     return ids_of_text(how, prompt->get<std::string>(), record.where());
   }
   try {
-    return how.text.encode(Conversation::parse(json, record.where()));
+    return ids_of_conversation(how, json, record.where());
   } catch (const IoError& error) {  // it names the place itself
     throw ConfigError(error.what());
   } catch (const ConfigError& error) {

@@ -20,7 +20,7 @@ bool is_plain_role(std::string_view text) {
 }
 
 /// Returns what the template wrote, with the roles in it, since some markers are made of a role.
-std::vector<TextRange> trusted_ranges(const RenderedChat& rendered) {
+std::vector<TextRange> ranges_of_template(const RenderedChat& rendered) {
   std::vector<TextRange> ranges;
   const std::string_view text = rendered.text;
   for (const TextSpan& span : rendered.spans) {
@@ -52,11 +52,6 @@ std::vector<TextRange> all_but(std::size_t size, const std::vector<TextRange>& l
 /// Says whether the message that a text is from lets its loss count.
 bool is_learnt(const Conversation& conversation, const Origin& origin) {
   return origin.message < 0 || conversation.is_learnt(static_cast<std::size_t>(origin.message));
-}
-
-std::optional<std::string> text_of(const Tokenizer& tokenizer, std::optional<std::int32_t> id) {
-  if (!id) return std::nullopt;
-  return std::string(tokenizer.token(*id));
 }
 
 /// Returns what stands behind the last words of a message, or nothing if none of them are shown.
@@ -91,10 +86,12 @@ bool EncodedConversation::teaches() const {
 }
 
 ConversationEncoder::ConversationEncoder(const Tokenizer& tokenizer,
-                                         const ChatTemplate& chat_template, ChatLoss loss)
-    : tokenizer_(tokenizer), template_(chat_template), loss_(loss) {
-  options_.bos_token = text_of(tokenizer, tokenizer.special_tokens().bos);
-  options_.eos_token = text_of(tokenizer, tokenizer.special_tokens().eos);
+                                         const ChatTemplate& chat_template, ChatLoss loss,
+                                         SpecialTextsOf special)
+    : tokenizer_(tokenizer), template_(chat_template), loss_(loss), special_(special) {
+  for (const NamedToken& token : tokenizer.special_tokens().named) {
+    options_.other_tokens.push_back({.name = token.name, .text = token.text});
+  }
 }
 
 std::vector<TextRange> ConversationEncoder::muted(const Conversation& conversation,
@@ -125,13 +122,18 @@ std::vector<TextRange> ConversationEncoder::learnt(const Conversation& conversat
   return ranges;
 }
 
+std::vector<TextRange> ConversationEncoder::trusted(const RenderedChat& rendered) const {
+  if (special_ == SpecialTextsOf::kTemplate) return ranges_of_template(rendered);
+  return {{.begin = 0, .end = rendered.text.size()}};
+}
+
 EncodedConversation ConversationEncoder::encode(const Conversation& conversation,
                                                 EncodeCache& cache) const {
   RenderedChat rendered = template_.render(conversation, options_);
-  const std::vector<TextRange> trusted = trusted_ranges(rendered);
+  const std::vector<TextRange> parsed = trusted(rendered);
   const std::vector<TextRange> marked = learnt(conversation, rendered);
   EncodedConversation result;
-  tokenizer_.encode_marked({.text = rendered.text, .trusted = trusted, .marked = marked}, cache,
+  tokenizer_.encode_marked({.text = rendered.text, .trusted = parsed, .marked = marked}, cache,
                            result.ids, result.loss);
   result.text = std::move(rendered.text);
   return result;
@@ -142,10 +144,10 @@ std::vector<std::int32_t> ConversationEncoder::encode_prompt(const Conversation&
   RenderOptions options = options_;
   options.add_generation_prompt = true;
   const RenderedChat rendered = template_.render(conversation, options);
-  const std::vector<TextRange> trusted = trusted_ranges(rendered);
+  const std::vector<TextRange> parsed = trusted(rendered);
   std::vector<std::int32_t> ids;
   std::vector<std::uint8_t> marks;
-  tokenizer_.encode_marked({.text = rendered.text, .trusted = trusted, .marked = {}}, cache, ids,
+  tokenizer_.encode_marked({.text = rendered.text, .trusted = parsed, .marked = {}}, cache, ids,
                            marks);
   return ids;
 }

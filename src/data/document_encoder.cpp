@@ -50,8 +50,8 @@ std::optional<std::int32_t> chosen(PutToken put, std::optional<std::int32_t> id,
                                    const std::string& tokenizer) {
   if (put == PutToken::kNever || (put == PutToken::kAuto && !by_default)) return std::nullopt;
   if (put == PutToken::kAlways && !id) {
-    throw ConfigError(option + ": " + tokenizer + " names no such token; give its " + key +
-                      " in tokenizer_config.json, or take \"no\"");
+    throw ConfigError(option + ": no file of " + tokenizer + " names such a token; give its " +
+                      key + " in tokenizer_config.json, or take \"no\"");
   }
   return id;
 }
@@ -62,7 +62,8 @@ class Conversations {
   Conversations(const TokenizeOptions& options, const Tokenizer& tokenizer) {
     find_template(options);
     if (!template_) return;
-    encoder_.emplace(tokenizer, *template_, options.loss);
+    encoder_.emplace(tokenizer, *template_, options.loss,
+                     options.parse_special ? SpecialTextsOf::kAll : SpecialTextsOf::kTemplate);
     std::string missing;
     for (const std::string& marker : encoder_->markers_without_token()) {
       missing += (missing.empty() ? "" : ", ") + shortened(printable_name(marker));
@@ -120,6 +121,12 @@ class ModelEncoder final : public DocumentEncoder {
                     options.tokenizer);
     end_ = chosen(options.eos, special.eos, special.eos.has_value(), "--eos", "eos_token",
                   options.tokenizer);
+    if (!end_ && options.eos == PutToken::kAuto) {
+      without_end_ = "tokenize: documents end with no token, since no file of " +
+                     printable_name(options.tokenizer) +
+                     " names one: a model will not see where they end. Give its eos_token in "
+                     "tokenizer_config.json, or say --eos no";
+    }
   }
   [[nodiscard]] TokenFileWriter::Format format() const override {
     return {.type = token_type_for(tokenizer_->vocabulary()),
@@ -128,9 +135,16 @@ class ModelEncoder final : public DocumentEncoder {
   }
   void encode(std::string_view text, EncodeCache& cache,
               std::vector<std::int32_t>& ids) const override {
+    warn_of(text);
     if (begin_) ids.push_back(*begin_);
+    const std::size_t first = ids.size();
     tokenizer_->encode(text, {.parse_special = parse_special_}, cache, ids);
-    if (end_) ids.push_back(*end_);
+    // What begins or ends with such a token itself gets no second one.
+    const bool is_empty = ids.size() == first;
+    if (end_ && (is_empty || ids.back() != *end_)) ids.push_back(*end_);
+    if (begin_ && !is_empty && ids[first] == *begin_) {
+      ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(first));
+    }
   }
   [[nodiscard]] EncodedConversation encode_conversation(std::string_view record,
                                                         EncodeCache& cache) const override {
@@ -139,11 +153,33 @@ class ModelEncoder final : public DocumentEncoder {
   [[nodiscard]] const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
  private:
+  /// Says once each what is probably not meant: no end, and texts that should have been tokens.
+  void warn_of(std::string_view text) const {
+    if (!without_end_.empty()) std::call_once(warned_, [this] { log::warn("{}", without_end_); });
+    if (parse_special_) return;
+    const auto kept_text = [&](std::optional<std::int32_t> id) {
+      return id && tokenizer_->is_special(*id) ? tokenizer_->token(*id) : std::string_view();
+    };
+    const std::string_view begin = kept_text(begin_);
+    const std::string_view end = kept_text(end_);
+    const bool begins = !begin.empty() && text.starts_with(begin);
+    if (!begins && (end.empty() || !text.ends_with(end))) return;
+    std::call_once(warned_of_text_, [&] {
+      log::warn(
+          "tokenize: a document {} with {}, which stays text beside the token that is put there; "
+          "say --parse-special to take such texts for tokens",
+          begins ? "begins" : "ends", begins ? begin : end);
+    });
+  }
+
   std::unique_ptr<const Tokenizer> tokenizer_;
   Conversations conversations_;
   bool parse_special_;
   std::optional<std::int32_t> begin_;
   std::optional<std::int32_t> end_;
+  std::string without_end_;  ///< the warning that documents have none; empty: they have
+  mutable std::once_flag warned_;
+  mutable std::once_flag warned_of_text_;
 };
 
 }  // namespace

@@ -79,9 +79,10 @@ std::vector<std::int32_t> ModelText::encode(std::string_view text, bool parse_sp
   return ids;
 }
 
-std::vector<std::int32_t> ModelText::encode(const Conversation& conversation) const {
+std::vector<std::int32_t> ModelText::encode(const Conversation& conversation,
+                                            SpecialTextsOf special) const {
   require_template();
-  return ConversationEncoder(*tokenizer_, *template_, ChatLoss::kAll)
+  return ConversationEncoder(*tokenizer_, *template_, ChatLoss::kAll, special)
       .encode_prompt(conversation, *cache_);
 }
 

@@ -56,6 +56,14 @@ TokenizerParts parts_of(const fs::path& file, std::string_view contents) {
       "tekken.json, tokenizer.model or .tiktoken file of a model");
 }
 
+FileBeside read_beside(const fs::path& file) {
+  if (!is_there(file)) return {};
+  return {.file = file.string(),
+          .json = parse_file(file.string(), Links::kOfModel, [](const std::string& contents) {
+            return parse_json<nlohmann::json>(contents);
+          })};
+}
+
 }  // namespace
 
 std::optional<std::string> tokenizer_file_in(const std::string& folder) {
@@ -91,12 +99,11 @@ TokenizerParts read_tokenizer_file(const std::string& path) {
   TokenizerParts parts = parse_file(
       file, links, [&](const std::string& contents) { return parts_of(fs::path(file), contents); });
   parts.file = file;
-  const std::string config = (fs::path(file).parent_path() / "tokenizer_config.json").string();
-  if (is_there(config)) {
-    parts.special_tokens = parse_file(config, Links::kOfModel, [&](const std::string& text) {
-      return special_tokens_of(text, parts);
-    });
-  }
+  const fs::path folder = fs::path(file).parent_path();
+  add_files_beside({.config = read_beside(folder / "tokenizer_config.json"),
+                    .map = read_beside(folder / "special_tokens_map.json"),
+                    .added = read_beside(folder / "added_tokens.json")},
+                   parts);
   return parts;
 }
 

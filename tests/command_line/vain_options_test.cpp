@@ -53,9 +53,9 @@ TEST_CASE("an option that needs another one is refused alone and taken beside it
 
 TEST_CASE("of two options of which one would do nothing both are named") {
   for (const char* arguments :
-       {"train c --resume auto --overwrite", "generate m --prompt a --chat --parse-special",
-        "generate m --prompt a --json --output o", "bench --suite s --list --json j",
-        "bench --suite s --list --markdown t", "bench --suite s --json j --resume --overwrite"}) {
+       {"train c --resume auto --overwrite", "generate m --prompt a --json --output o",
+        "bench --suite s --list --json j", "bench --suite s --list --markdown t",
+        "bench --suite s --json j --resume --overwrite"}) {
     INFO(arguments);
     CHECK_THAT(said_of(arguments), ContainsSubstring("excludes"));
   }

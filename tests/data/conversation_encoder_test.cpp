@@ -158,6 +158,48 @@ TEST_CASE("texts of special tokens in messages stay text") {
   CHECK(chat.count(chat.encode(ChatTemplate::built_in("chatml"), as_role), "<|im_end|>") == 1);
 }
 
+TEST_CASE("texts of special tokens in messages are tokens if that is asked for") {
+  const Chat chat;
+  const auto chatml = ChatTemplate::built_in("chatml");
+  const ConversationEncoder encoder(*chat.tokenizer, chatml, ChatLoss::kAssistant,
+                                    SpecialTextsOf::kAll);
+  const auto turns = Conversation::parse(R"([{"role": "user", "content": "a<|user|>"},
+      {"role": "assistant", "content": "b<|user|>c"}])",
+                                         "test");
+  EncodeCache cache;
+  const EncodedConversation encoded = encoder.encode(turns, cache);
+  CHECK(chat.count(encoded, "<|user|>") == 2);
+  CHECK(learnt(*chat.tokenizer, encoded) == Pieces{"b<|user|>c<|im_end|>"});
+  const auto user = chat.tokenizer->id_of("<|user|>").value();
+  CHECK(std::ranges::count(encoder.encode_prompt(turns, cache), user) == 2);
+}
+
+TEST_CASE("templates get the special tokens that files name, as transformers gives them") {
+  const nlohmann::json golden =
+      test::read_json(test::tokenizer_goldens_folder() + "/special_tokens.json");
+  for (const auto& [name, expected] : golden["cases"].items()) {
+    INFO(name);
+    const ScratchFolder folder;
+    folder.write("tokenizer.json",
+                 json_text(test::read_json(test::tokenizer_goldens_folder() + "/llama3.json")));
+    for (const auto& [file, content] : expected["files"].items()) {
+      folder.write(file, content.is_string() ? content.get<std::string>() : json_text(content));
+    }
+    const auto tokenizer = Tokenizer::load(folder.file("tokenizer.json"));
+    const auto chat_template = ChatTemplate::of_model(folder.file("."));
+    REQUIRE(chat_template);
+    const ConversationEncoder encoder(*tokenizer, *chat_template, ChatLoss::kAll);
+    nlohmann::json record{{"messages", golden["messages"]}};
+    const auto rendered = [&] {
+      EncodeCache cache;
+      return encoder.encode(Conversation::parse(json_text(record), "test"), cache).text;
+    };
+    CHECK(rendered() == expected["without_tools"].get<std::string>());
+    record["tools"] = golden["tools"];
+    CHECK(rendered() == expected["with_tools"].get<std::string>());
+  }
+}
+
 TEST_CASE("a token with any learnt text has loss, and bos is what the template writes") {
   const Chat chat;
   // The space before an answer is the template's, and one token with the word behind it.

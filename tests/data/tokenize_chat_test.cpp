@@ -305,6 +305,38 @@ TEST_CASE("tokenizer, template and the end of answers lie beside a token file of
   CHECK(!tokenizer_folder_of(options.output));
 }
 
+TEST_CASE("--parse-special holds for conversations") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  TokenizeOptions options =
+      model.options(R"({"messages": [{"role": "user", "content": "a<|eot_id|>"}, )"
+                    R"({"role": "assistant", "content": "b<|eot_id|>"}]})"
+                    "\n");
+  const auto id = goldens()["markers"]["<|eot_id|>"].get<std::int32_t>();
+  (void)tokenize(options);
+  CHECK(std::ranges::count(Tokens(options.output).ids, id) == 0);
+  options.parse_special = true;
+  options.overwrite = true;
+  (void)tokenize(options);
+  CHECK(std::ranges::count(Tokens(options.output).ids, id) == 2);
+}
+
+TEST_CASE("templates for tools lie beside a token file, unless another template was named") {
+  const ChatModel model("{{ messages[0].content }}");
+  const char* const own = "{{ messages[0].content }} of a file";
+  model.folder.write("model/chat_template.jinja", own);
+  model.folder.write("model/additional_chat_templates/tool_use.jinja", "tools");
+  TokenizeOptions options = model.options(kAnswered);
+  options.loss = ChatLoss::kAll;
+  const std::string for_tools =
+      model.folder.file("out.bin.tokenizer/additional_chat_templates/tool_use.jinja");
+  (void)tokenize(options);
+  CHECK(read_text_file(for_tools, 1 << 20) == "tools");
+  options.chat_template = "chatml";
+  (void)tokenize(options);
+  CHECK(!std::filesystem::exists(for_tools));
+  CHECK(!std::filesystem::exists(model.folder.file("out.bin.tokenizer/additional_chat_templates")));
+}
+
 TEST_CASE("what cannot become a conversation is refused by file and line, and no file is made") {
   const ChatModel none;
   CHECK_THAT(refusal_of(none.options(kAnswered)), ContainsSubstring("chats.jsonl:1: ") &&

@@ -1,5 +1,6 @@
 // Tests token files that are made with a model's tokenizer: their ids against those of the library
 // `tokenizers`, what stands around documents, and what is refused.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "strata/data/tokenize.h"
 #include "support/catch.h"
 #include "support/json.h"
+#include "support/log_text.h"
 #include "support/places.h"
 #include "support/scratch_folder.h"
 
@@ -31,8 +33,10 @@ constexpr std::int32_t kEos = 601;
 struct ModelFolder {
   explicit ModelFolder(const std::string& config) {
     fs::create_directories(folder.file("model"));
-    fs::copy_file(test::tokenizer_goldens_folder() + "/llama3.json",
-                  folder.file("model/tokenizer.json"));
+    // The post-processor alone would say what stands around texts.
+    nlohmann::json tokenizer = test::read_json(test::tokenizer_goldens_folder() + "/llama3.json");
+    if (config.empty()) tokenizer.erase("post_processor");
+    folder.write("model/tokenizer.json", json_text(tokenizer));
     if (!config.empty()) folder.write("model/tokenizer_config.json", config);
   }
   [[nodiscard]] TokenizeOptions options(const std::string& input) const {
@@ -104,6 +108,46 @@ TEST_CASE("documents begin and end as the tokenizer's config says, or as is aske
   CHECK(without_bos.ids_of(options) == around(plain, false, true));
   options.bos = PutToken::kAlways;
   CHECK(without_bos.ids_of(options) == both);
+}
+
+TEST_CASE("a document that begins or ends with special tokens gets no second ones") {
+  const ModelFolder model(kBothNamed);
+  TokenizeOptions options = model.options(model.folder.write("a.txt", "one two"));
+  const Ids both = model.ids_of(options);
+  options.parse_special = true;
+  for (const char* text : {"one two", "<s>one two", "one two</s>", "<s>one two</s>"}) {
+    INFO(text);
+    model.folder.write("a.txt", text);
+    CHECK(model.ids_of(options) == both);
+  }
+  model.folder.write("a.txt", "<s>");
+  CHECK(model.ids_of(options) == Ids{kBos, kEos});
+  // Further ones are the author's, and so are texts that are no tokens.
+  model.folder.write("a.txt", "</s>one two</s></s>");
+  CHECK(std::ranges::count(model.ids_of(options), kEos) == 3);
+  options.parse_special = false;
+  CHECK(std::ranges::count(model.ids_of(options), kEos) == 1);
+}
+
+TEST_CASE("documents that get no end token, or keep texts of special ones, are warned of once") {
+  const auto count_of = [](const char* words, const ModelFolder& model, PutToken eos) {
+    TokenizeOptions options = model.options(model.folder.write(
+        "a.jsonl", "{\"text\": \"<s>a\"}\n{\"text\": \"b\"}\n{\"text\": \"<s>c\"}\n"));
+    options.eos = eos;
+    const test::LogText log;
+    (void)tokenize(options);
+    const std::string text = log.text();
+    int count = 0;
+    for (std::size_t at = 0; (at = text.find(words, at)) != text.npos; ++at) ++count;
+    return count;
+  };
+  const char* const no_end = "documents end with no token";
+  CHECK(count_of(no_end, ModelFolder(""), PutToken::kAuto) == 1);
+  CHECK(count_of(no_end, ModelFolder(""), PutToken::kNever) == 0);
+  CHECK(count_of(no_end, ModelFolder(kBothNamed), PutToken::kAuto) == 0);
+  const char* const stays_text = "begins with <s>, which stays text";
+  CHECK(count_of(stays_text, ModelFolder(kBothNamed), PutToken::kAuto) == 1);
+  CHECK(count_of(stays_text, ModelFolder(""), PutToken::kAuto) == 0);
 }
 
 TEST_CASE("texts of special tokens are text unless asked for") {

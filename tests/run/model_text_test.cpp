@@ -1,6 +1,7 @@
 // Tests that the pieces of a text add up to the text, whatever tokens they come from, and that
 // nothing of a stop is given out.
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -122,6 +123,17 @@ TEST_CASE("stops see the texts of special tokens, which are not given out") {
   CHECK(streamed_until({"b<s>x"}) == "abcdef");
   CHECK(streamed_until({"bc"}) == "a");  // what is given out has no stop in it either
   CHECK(streamed_until({"b<s>cx", "de"}) == "abc");
+}
+
+TEST_CASE("texts of special tokens in a conversation are tokens if that is asked for") {
+  const ModelText text({.folder = "",
+                        .tokenizer = tokenizer_goldens_folder() + "/llama3.json",
+                        .chat_template = "chatml",
+                        .vocabulary = 100000});
+  const auto asked = Conversation::parse(R"([{"role": "user", "content": "a</s>"}])", "test");
+  constexpr std::int32_t kEnd = 601;
+  CHECK(std::ranges::count(text.encode(asked), kEnd) == 0);
+  CHECK(std::ranges::count(text.encode(asked, SpecialTextsOf::kAll), kEnd) == 1);
 }
 
 TEST_CASE("a model without tokenizer or template says so when it needs one") {

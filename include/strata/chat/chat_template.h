@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/base/error.h"
 #include "strata/chat/conversation.h"
@@ -23,10 +24,17 @@ class ChatRefused : public IoError {
   using IoError::IoError;
 };
 
+/// A variable of a template that is a text.
+struct TextVariable {
+  std::string name;
+  std::string text;
+};
+
 /// What a template is told beside the conversation.
 struct RenderOptions {
   std::optional<std::string> bos_token{};  ///< absent: undefined in the template
   std::optional<std::string> eos_token{};
+  std::vector<TextVariable> other_tokens{};     ///< special ones, by their names
   bool add_generation_prompt = false;           ///< ends with the beginning of an assistant's turn
   std::optional<std::size_t> first_messages{};  ///< renders only so many of the messages
   /// What strftime_now takes for the time, in seconds since 1970; absent: the clock's.

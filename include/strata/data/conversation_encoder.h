@@ -23,6 +23,12 @@ enum class ChatLoss : std::uint8_t {
 /// Reads "assistant", "completion" or "all"; throws ConfigError for anything else.
 [[nodiscard]] ChatLoss parse_chat_loss(std::string_view text);
 
+/// Whose texts of special tokens become these tokens.
+enum class SpecialTextsOf : std::uint8_t {
+  kTemplate,  ///< what the template wrote; in messages they stay text
+  kAll,       ///< also what messages say
+};
+
 struct EncodedConversation {
   std::string text;                ///< what the template wrote
   std::vector<std::int32_t> ids;   ///< of all of it; nothing is put around
@@ -42,11 +48,12 @@ struct TurnEnd {
 /// may encode by it, each with a cache of its own.
 class ConversationEncoder {
  public:
-  ConversationEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat_template, ChatLoss loss);
+  ConversationEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat_template, ChatLoss loss,
+                      SpecialTextsOf special = SpecialTextsOf::kTemplate);
 
-  /// Encodes a conversation. Special tokens are parsed in what the template wrote, never in what a
-  /// message says. The loss of a token counts if it has any text that is learnt. Throws as
-  /// ChatTemplate::render does.
+  /// Encodes a conversation. Special tokens are parsed in what the template wrote and, only if
+  /// that is asked for, in what a message says. The loss of a token counts if it has any text that
+  /// is learnt. Throws as ChatTemplate::render does.
   [[nodiscard]] EncodedConversation encode(const Conversation& conversation,
                                            EncodeCache& cache) const;
   /// Returns the ids of a conversation, and of the beginning of an assistant's turn after it, which
@@ -66,10 +73,13 @@ class ConversationEncoder {
                                              const RenderedChat& rendered) const;
   [[nodiscard]] std::vector<TextRange> learnt(const Conversation& conversation,
                                               const RenderedChat& rendered) const;
+  /// Returns the text in which special tokens are parsed.
+  [[nodiscard]] std::vector<TextRange> trusted(const RenderedChat& rendered) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate& template_;
   ChatLoss loss_;
+  SpecialTextsOf special_;
   RenderOptions options_;
 };
 

@@ -64,11 +64,12 @@ struct TokenizeOptions {
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
   /// The file of a model's tokenizer, or its folder; empty for the ByteTokenizer. The others are
   /// for it alone: with kAuto a document begins as the tokenizer begins texts, and ends with the
-  /// end-of-sequence token if the tokenizer names one.
+  /// end-of-sequence token if the tokenizer names one. A document that begins or ends with such a
+  /// token itself gets no second one.
   std::string tokenizer{};
   PutToken bos = PutToken::kAuto;
   PutToken eos = PutToken::kAuto;
-  bool parse_special = false;  ///< take texts of special tokens in documents for these tokens
+  bool parse_special = false;  ///< take texts of special tokens in what is read for these tokens
   InputFormat format = InputFormat::kAuto;
   /// Of a record: the member that is the document. Empty: a record with "messages", or with
   /// "prompt" and "completion", is a conversation, and "text" the document of any other.

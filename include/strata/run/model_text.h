@@ -42,7 +42,8 @@ class ModelText {
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, bool parse_special) const;
   /// Returns the ids of a conversation and of the beginning of the assistant's turn. Throws
   /// ConfigError if the model has no template, and as ChatTemplate::render does.
-  [[nodiscard]] std::vector<std::int32_t> encode(const Conversation& conversation) const;
+  [[nodiscard]] std::vector<std::int32_t> encode(
+      const Conversation& conversation, SpecialTextsOf special = SpecialTextsOf::kTemplate) const;
   /// Returns the ids of a conversation, with what assistants say in it marked as what has loss:
   /// what `tokenize` makes of it. Throws likewise.
   [[nodiscard]] EncodedConversation encode_answers(const Conversation& conversation) const;

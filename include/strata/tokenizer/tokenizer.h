@@ -42,21 +42,30 @@ struct DecodeOptions {
   bool skip_special = false;  ///< leave special tokens out
 };
 
-/// The tokens around texts, as a tokenizer's files name them: tokenizer_config.json, or else the
-/// file itself where it is not a tokenizer.json.
+/// A special token by the name that transformers gives it to chat templates: "pad_token".
+struct NamedToken {
+  std::string name;
+  std::string text;  ///< perhaps no token of the vocabulary
+  bool operator==(const NamedToken&) const = default;
+};
+
+/// The tokens around texts, as a tokenizer's files name them: tokenizer_config.json and
+/// special_tokens_map.json, else the file itself, else what its post-processor puts around texts.
 struct SpecialTokens {
   std::optional<std::int32_t> bos{};  ///< bos_token
   std::optional<std::int32_t> eos{};  ///< eos_token
   /// Whether texts begin with the bos token: add_bos_token, or what the file puts around texts.
   bool begins_texts = false;
+  /// All that are named, bos and eos among them if they are, as chat templates get them.
+  std::vector<NamedToken> named{};
 };
 
 /// A tokenizer; immutable, so many threads may use it, each with a cache of its own.
 class Tokenizer {
  public:
-  /// Loads a file, or that of a folder, with the tokenizer_config.json beside it if there is one.
-  /// Throws IoError for what cannot be read, and ConfigError naming the file and the place in it
-  /// for what is wrong or not supported.
+  /// Loads a file, or that of a folder, with the tokenizer_config.json, special_tokens_map.json and
+  /// added_tokens.json that lie beside it. Throws IoError for what cannot be read, and ConfigError
+  /// naming the file and the place in it for what is wrong or not supported.
   [[nodiscard]] static std::unique_ptr<const Tokenizer> load(const std::string& path);
   /// Returns the file that load() takes of a folder: tokenizer.json, tekken.json, tokenizer.model,
   /// or the one whose name ends in .tiktoken; none if there is none of them.
