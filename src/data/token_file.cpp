@@ -38,7 +38,7 @@ std::unique_ptr<TokenFile> TokenFile::open(const std::string& file,
     return result;
   }
   if (const auto kind = recognize_format(beginning)) {
-    throw IoError(result->name_ + ": " + kind->what + ". " + kind->remedy);
+    refuse_kind(*kind, result->name_);
   }
   if (looks_like_text(beginning)) {
     throw IoError(result->name_ +

@@ -315,10 +315,15 @@ TEST_CASE("a byte order mark is no part of a text, a record or a large file") {
 
 TEST_CASE("a refused table names the command that makes records of it, with its own name") {
   const ScratchFolder folder;
-  const std::string file = folder.write("my data.parquet", "PAR1");
+  const std::string file = folder.write("my data.arrow", "ARROW1");
   CHECK_THROWS_WITH(tokenize({.inputs = {file}, .output = folder.file("out.bin")}),
-                    ContainsSubstring("pyarrow.parquet") &&
+                    ContainsSubstring("datasets") &&
                         ContainsSubstring("'" + file + "' | strata tokenize - --format jsonl"));
+  // Whether or not this build reads them, a run does not.
+  const std::string table = folder.write("my data.parquet", "PAR1");
+  CHECK_THROWS_WITH(TokenFile::open(table),
+                    ContainsSubstring("pyarrow.parquet") &&
+                        ContainsSubstring("'" + table + "' | strata tokenize - --format jsonl"));
 }
 
 TEST_CASE("of a folder, what is not text is skipped and counted") {
