@@ -40,7 +40,7 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "checkpoint": {"config", "plan"},  # likewise: the state that is saved has homes by that table
               "schedule": {"config", "plan"}}
 
-JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|foreign_record|conversation_encoder)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
+JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|foreign_record|conversation_encoder|parquet_stream)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
               r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation|results)|chat_command|completions|doctor_command|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|bench_results|json_record|plan_json)\.h)|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
@@ -51,6 +51,7 @@ ROOMS = [  # (header, files that may include it)
     (r"spdlog/.*", r"src/base/log\.cpp|tests/support/(catch_main\.cpp|logger_before\.cpp)"),
     (r"fmt/.*", r"include/strata/base/log\.h|src/commands/.*"),
     (r"xxhash\.h", r"src/checkpoint/xxh3\.cpp"),
+    (r"(arrow|parquet)/.*", r"src/data/parquet_module\.cpp"),
     (r"catch2/.*", r"tests/support/"),
     (r".*mmintrin\.h", r"kernels/cpu/simd/"),
 ]
@@ -202,6 +203,7 @@ def self_test():
            ("src/commands/train_command.cpp", "#include <CLI/CLI.hpp>"),
            ("src/store/training_state.cpp", "#include <nlohmann/json.hpp>"),
            ("src/checkpoint/manifest.cpp", "#include <xxhash.h>"),
+           ("src/data/parquet_stream.cpp", "#include <arrow/api.h>"),
            ("tests/data/packed_tokens_test.cpp", 'Catch::Contains("data.packing")'),
            ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
            ("src/comm/ranks.cpp", "#if defined(HAVE_MPI)")]

@@ -33,4 +33,8 @@ execute_process(COMMAND ${GZIP} -9 -n ${docs}/changelog ${docs}/changelog.Debian
 
 file(RENAME ${share}/zsh/site-functions ${share}/zsh/vendor-completions)
 # The packages of all libraries put them where the system looks.
-file(RPATH_REMOVE FILE ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/bin/strata)
+foreach(file bin/strata lib/strata/strata_parquet.so)
+  if(EXISTS ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/${file})
+    file(RPATH_REMOVE FILE ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/${file})
+  endif()
+endforeach()

@@ -10,7 +10,7 @@ std::string version_text(const BuildInfo& info) {
   return std::string(info.version) + " (" + std::string(info.commit) + ")";
 }
 
-std::string describe(const BuildInfo& info) {
+std::string describe(const BuildInfo& info, std::string_view parquet) {
   std::string text = "strata " + std::string(info.version);
   const auto add = [&](std::string_view word, std::string_view value) {
     constexpr std::size_t kColumn = 19;
@@ -22,6 +22,7 @@ std::string describe(const BuildInfo& info) {
   add("GPU architectures", info.gpu_architectures);
   add("MPI", info.mpi);
   add("cuDNN", info.cudnn);
+  add("Parquet", parquet);
   return text;
 }
 

@@ -17,6 +17,7 @@
 #include "strata/base/text.h"
 #include "strata/base/utf8.h"
 #include "strata/base/version.h"
+#include "strata/data/parquet_support.h"
 
 namespace strata {
 namespace {
@@ -74,8 +75,9 @@ int run_program(int argc, char** argv) {
     require_text(arguments);
     Action action;
     app.require_subcommand(1);
-    app.set_version_flag("--version", describe(build_info()),
-                         "Print version, commit and what was built in");
+    app.set_version_flag(
+        "--version", [] { return describe(build_info(), parquet_support()); },
+        "Print version, commit and what was built in");
     add_all_commands(app, action);
     app.parse(argc, argv);
     return action();

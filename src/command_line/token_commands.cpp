@@ -51,9 +51,10 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       "tokenize",
       "Make token files of UTF-8 text, by bytes (vocabulary 257) or with a model's tokenizer");
   tokenize
-      .add_option("input", options->tokenize.inputs,
-                  "files of text or JSON lines, also packed by gzip or zstd; folders to search; "
-                  "- for standard input")
+      .add_option(
+          "input", options->tokenize.inputs,
+          "files of text or JSON lines, also packed by gzip or zstd, or of Parquet; folders "
+          "to search; - for standard input")
       ->required();
   tokenize.add_option("--output", options->tokenize.output, "token file of the training set")
       ->type_name("FILE");

@@ -85,7 +85,7 @@ void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
   for_each_record(
       {.text = *batch.text,
        .first_line = batch.first_line,
-       .place = record_place(batch.file->name, batch.of_list)},
+       .place = record_place(batch.file->name, batch.unit)},
       {.field = options.text_field, .format = options.format},
       [&](std::string_view json, const Record& record, std::int64_t line) {
         if (record.is_conversation()) {

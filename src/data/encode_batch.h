@@ -11,6 +11,7 @@
 #include "data/document_encoder.h"
 #include "data/file_kind.h"
 #include "data/foreign_record.h"
+#include "data/open_input.h"
 #include "data/text_files.h"
 #include "strata/data/tokenize.h"
 #include "strata/tokenizer/encode_cache.h"
@@ -31,10 +32,10 @@ struct EncodeBatch {
   const TextFile* file = nullptr;  ///< the input
   /// What was read of it; absent: the work begins with reading the file.
   std::optional<std::string> text{};
-  std::int64_t first_line = 0;  ///< of lines with records; 0: the text is one document
-  bool of_list = false;         ///< the records are the entries of a list
-  std::size_t input_bytes = 0;  ///< what it counts for in the progress
-  bool is_last = true;          ///< nothing of the input comes after it
+  std::int64_t first_line = 0;          ///< of lines with records; 0: the text is one document
+  RecordUnit unit = RecordUnit::kLine;  ///< what records are in their file
+  std::size_t input_bytes = 0;          ///< what it counts for in the progress
+  bool is_last = true;                  ///< nothing of the input comes after it
 
   std::vector<std::int32_t> ids{};   ///< of all documents
   std::vector<std::uint8_t> loss{};  ///< for each id, if there are conversations

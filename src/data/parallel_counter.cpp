@@ -60,12 +60,12 @@ void ParallelCounter::add_text(ByteStream& stream, const std::string& name) {
   }
 }
 
-void ParallelCounter::add_records(ByteStream& stream, const std::string& name) {
-  LineBlocks blocks(stream, name);
+void ParallelCounter::add_records(ByteStream& stream, const std::string& place) {
+  LineBlocks blocks(stream, place);
   for (LineBlock block = blocks.next(); !block.text.empty(); block = blocks.next()) {
     const std::size_t end = block.text.size();
     add_part(
-        {.text = std::move(block.text), .end = end, .first_line = block.first_line, .name = name});
+        {.text = std::move(block.text), .end = end, .first_line = block.first_line, .name = place});
   }
 }
 
@@ -119,7 +119,7 @@ std::size_t ParallelCounter::count(const Part& part, PieceCounter& counter) cons
     return part.end;
   }
   std::size_t bytes = 0;
-  for_each_record({.text = text, .first_line = part.first_line, .place = part.name + ":"},
+  for_each_record({.text = text, .first_line = part.first_line, .place = part.name},
                   {.field = text_field_},
                   [&](std::string_view, const Record& record, std::int64_t) {
                     if (record.is_conversation()) {

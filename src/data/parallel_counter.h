@@ -24,9 +24,9 @@ class ParallelCounter {
   /// is not UTF-8 or has a GiB without a line that begins with a letter; OutOfMemory if the pieces
   /// so far take more than options.memory_limit_bytes.
   void add_text(ByteStream& stream, const std::string& name);
-  /// Adds a stream with a record on each line, each of which has a text. Throws likewise, and as
-  /// for_each_record().
-  void add_records(ByteStream& stream, const std::string& name);
+  /// Adds a stream with a record on each line, each of which has a text; in messages `place` stands
+  /// before the number of one. Throws likewise, and as for_each_record().
+  void add_records(ByteStream& stream, const std::string& place);
   /// Returns the counts of all texts.
   [[nodiscard]] PieceCounter finish();
   /// Returns the bytes of all texts so far.
@@ -37,7 +37,7 @@ class ParallelCounter {
     std::string text;
     std::size_t end = 0;          ///< what is behind is only there to be looked at
     std::int64_t first_line = 0;  ///< of records; 0: it is text
-    std::string name{};           ///< of the input
+    std::string name{};           ///< of the input; of records their place
   };
 
   /// Appends about as many bytes of a stream as read_ has, and returns whether there were any.

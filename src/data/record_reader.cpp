@@ -11,6 +11,7 @@
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 
 namespace strata {
 namespace {
@@ -161,8 +162,8 @@ LineBlock LineBlocks::next() {
     const std::size_t end = block.text.rfind('\n');
     if (more && (block.text.size() < kBlockBytes || end == block.text.npos)) {
       if (block.text.size() > kMostLineBytes) {
-        throw IoError(name_ + ": line " + std::to_string(line_) + " is longer than " +
-                      format_bytes(kMostLineBytes) + "; a record stands on one line");
+        throw IoError(place_ + std::to_string(line_) + ": is longer than " +
+                      format_bytes(kMostLineBytes) + ", and a record has at most that");
       }
       continue;
     }
@@ -193,7 +194,13 @@ Record read_record(std::string_view line, const RecordRules& rules) {
   } catch (const Json::exception& error) {
     throw IoError("is not JSON, of which each line holds one record: " + json_problem(error));
   }
-  Json::sax_parse(line.begin(), line.end(), &reader);
+  try {
+    Json::sax_parse(line.begin(), line.end(), &reader);
+  } catch (const IoError&) {
+    if (valid_utf8_bytes(line) == line.size()) throw;
+    throw IoError(
+        "has bytes that are not UTF-8, which is no text. Convert it, or remove the record");
+  }
   return reader.take();
 }
 

@@ -23,14 +23,14 @@ struct LineBlock {
 /// Cuts a stream into blocks of about 1 MiB where lines end.
 class LineBlocks {
  public:
-  /// Messages call the stream `name`.
-  LineBlocks(ByteStream& stream, std::string name) : stream_(stream), name_(std::move(name)) {}
+  /// In messages `place` stands before the number of a line, as in RecordLines.
+  LineBlocks(ByteStream& stream, std::string place) : stream_(stream), place_(std::move(place)) {}
   /// Returns the next block; an empty one at the end. Throws IoError for a line above 64 MiB.
   [[nodiscard]] LineBlock next();
 
  private:
   ByteStream& stream_;
-  std::string name_;
+  std::string place_;
   std::string rest_{};
   std::int64_t line_ = 1;
 };
@@ -62,7 +62,7 @@ struct RecordRules {
 struct RecordLines {
   std::string_view text;
   std::int64_t first_line = 1;
-  std::string place;  ///< stands before the number of a line: "a.jsonl:", or "a.json: record "
+  std::string place;  ///< stands before the number of a line: see record_place()
 };
 
 /// Calls `on_record` for each record of lines; blank lines are passed over. What read_record() and

@@ -90,7 +90,7 @@ class WithoutLoss {
     for (const std::int64_t line : batch.without_loss) {
       if (conversations_++ >= kNamed) continue;
       log::warn("tokenize: left out {}{}: no token of it has loss",
-                record_place(batch.file->name, batch.of_list), line);
+                record_place(batch.file->name, batch.unit), line);
     }
   }
   void summarize(std::int64_t of, ChatLoss loss) const {
@@ -166,7 +166,8 @@ class Tokenization {
 
   void add(const TextFile& file) {
     constexpr std::size_t kLargeFile = 16 * kMiB;  // several of these would be much memory
-    const OpenedInput input = open_input(file, options_.format);
+    const OpenedInput input =
+        open_input(file, {.field = options_.text_field, .format = options_.format});
     if (input.is_records) return add_records(file, input);
     if (input.stream) return add_text(file, *input.stream);
     const bool large = file.bytes > kLargeFile;
@@ -220,7 +221,7 @@ class Tokenization {
 
   void add_records(const TextFile& file, const OpenedInput& input) {
     ByteStream& stream = *input.stream;
-    LineBlocks blocks(stream, shown_name(file.name));
+    LineBlocks blocks(stream, record_place(file.name, input.unit));
     std::size_t consumed = 0;
     while (!shown_enough_) {
       LineBlock block = blocks.next();
@@ -229,7 +230,7 @@ class Tokenization {
       pool_.push(batch_of({.file = &file,
                            .text = std::move(block.text),
                            .first_line = block.first_line,
-                           .of_list = input.is_list,
+                           .unit = input.unit,
                            .input_bytes = consumed - before,
                            .is_last = is_last}));
       if (is_last) return;
@@ -304,7 +305,7 @@ class Tokenization {
     if (shown_enough_) return;
     encoded.name = shown_name(batch.file->name);
     if (document.line > 0) {
-      encoded.name = record_place(batch.file->name, batch.of_list) + std::to_string(document.line);
+      encoded.name = record_place(batch.file->name, batch.unit) + std::to_string(document.line);
     }
     shown_enough_ = !options_.show(encoded, encoder_->tokenizer());
   }

@@ -36,7 +36,7 @@ class Counting {
   }
 
   void add(const TextFile& file) {
-    OpenedInput input = open_input(file, options_.format);
+    OpenedInput input = open_input(file, {.field = options_.text_field, .format = options_.format});
     const std::string name = shown_name(file.name);
     if (!input.is_records) {
       const auto not_text = other_kind(file, input.stream.get());
@@ -48,7 +48,7 @@ class Counting {
     }
     stream_ = input.stream.get();
     if (input.is_records) {
-      counter_.add_records(*input.stream, name);
+      counter_.add_records(*input.stream, record_place(file.name, input.unit));
     } else {
       counter_.add_text(*input.stream, name);
     }

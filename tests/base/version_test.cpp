@@ -23,12 +23,13 @@ TEST_CASE("a log names the program by version and commit") {
 }
 
 TEST_CASE("what was built stands in lines of a word and its value") {
-  CHECK(describe(kBuild) ==
+  CHECK(describe(kBuild, "Arrow 26.0.1") ==
         "strata 1.2.3\n"
         "commit             0123456789ab+changes\n"
         "compiler           GNU 12.2.0, Release\n"
         "backends           cpu, cuda\n"
         "GPU architectures  80-real 90a-real\n"
         "MPI                3.1\n"
-        "cuDNN              none");
+        "cuDNN              none\n"
+        "Parquet            Arrow 26.0.1");
 }

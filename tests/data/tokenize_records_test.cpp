@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "data/parquet_stream.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/data/byte_tokenizer.h"
@@ -18,6 +19,7 @@
 #include "strata/data/train_tokenizer.h"
 #include "support/catch.h"
 #include "support/log_text.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -139,7 +141,7 @@ TEST_CASE("a line that is no record is refused by file and line, and no file is 
   const std::vector<std::pair<std::string, std::string>> cases{
       {"{\"text\": \"a\"", "is not JSON"},
       {"text", "is not JSON"},
-      {"{\"text\": \"\xff\"}", "is not JSON"},
+      {"{\"text\": \"\xff\"}", "has bytes that are not UTF-8"},
       {std::string("{\"text\": \"a\"}") + '\0' + "{", "NUL"},
       {"{\"text\": 3}", "the field text is a number"},
       {"{\"text\": null}", "the field text is null"},
@@ -181,6 +183,16 @@ TEST_CASE("a list of JSON is read as its entries on lines are") {
   const std::string packed = folder.write("a.json.gz", gzip(list.dump(1)));
   (void)tokenize({.inputs = {packed}, .output = folder.file("list.bin")});
   CHECK(bytes_of_file(folder.file("list.bin")) == expected);
+}
+
+TEST_CASE(
+    "a packed Parquet table is refused with what to do, since tables are read from their end") {
+  const ScratchFolder folder;
+  const std::string table = bytes_of_file(test::goldens_folder() + "/parquet/snappy.parquet");
+  const std::string file = folder.write("a.parquet.gz", gzip(table));
+  CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin")}),
+             ContainsSubstring(file + ": is a Parquet table") &&
+                 ContainsSubstring(reads_parquet() ? "Name the file itself" : "pyarrow.parquet"));
 }
 
 TEST_CASE("a list of JSON that is none is refused, and a bad entry by its number") {

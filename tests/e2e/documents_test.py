@@ -51,7 +51,7 @@ NOT_RUN = {
     "mpirun -np 4 --bind-to none apptainer": "needs Apptainer",
     "nsys profile": "needs NVIDIA's Nsight Systems and a GPU",
     "tensorboard --logdir": "a server of others that does not end; tests/run reads the files",
-    "python3 -c \"import pyarrow": "needs pyarrow",
+    "python3 -m venv": "the first stage of .ci/run makes such a Python",
     "pip install huggingface_hub": "fetches a model of others, which takes gigabytes and a licence",
     "hf download": "fetches a model of others, which takes gigabytes and a licence",
     "chromium --headless": "tests/report/browser_test.py opens a page in Chromium",

@@ -28,6 +28,7 @@ BuildInfo build_info();
 std::string version_text(const BuildInfo& info);
 
 /// Returns what `--version` prints: lines of a word and its value, without a newline at the end.
-std::string describe(const BuildInfo& info);
+/// `parquet` says what reads tables: unlike the rest it is found when the program runs.
+std::string describe(const BuildInfo& info, std::string_view parquet);
 
 }  // namespace strata
