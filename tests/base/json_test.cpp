@@ -92,6 +92,64 @@ TEMPLATE_TEST_CASE("a text that is not JSON is refused with its place", "", Sort
   CHECK_THROWS_WITH(parse_json<TestType>("{\"a\":\n}"), ContainsSubstring("at line 2, column 1"));
 }
 
+// Whatever RFC 8259 has no rule for; JSONTestSuite tries these kinds.
+TEMPLATE_TEST_CASE("every way not to be JSON is refused", "", Sorted, Ordered) {
+  const std::vector<std::string> values{
+      // Numbers: signs, zeros, points and exponents where none may be, other notations.
+      "+1", "--1", "-", "- 1", "-a", "01", "-01", "00.5", "1.", ".5", "-.5", "1.e2", "1.2.3", "1e",
+      "1e+", "1e-", "1E", "1eE2", "1e2.5", "0x1F", "0b1", "1_000", "1 000", "1,000.5x", "1+2",
+      "1/2", "Infinity", "-Infinity", "NaN", "-NaN", "1f", "\uFF11",
+      // Words.
+      "True", "FALSE", "tru", "nulls", "undefined", "None", "a", "*",
+      // Texts: other quotes, control characters, escapes that are none or are cut off.
+      "'a'", "\u201Ca\u201D", "`a`", "\"a", "a\"", "\"a\nb\"", "\"a\tb\"", "\"\x1f\"", R"("\a")",
+      R"("\x41")", R"("\'")", R"("\0")", R"("\U0041")", R"("\u{41}")", R"("\u")", R"("\u12")",
+      R"("\u00g0")", R"("\")", R"("\\\")", "\"\\\u00E4\"", R"("\ud83d\u")", R"("\ud83d\u0041")",
+      // Bytes that are no UTF-8: alone, cut off, too long, surrogates, beyond Unicode.
+      "\"\x80\"", "\"\xff\"", "\"\xc3\"", "\"\xe2\x82\"", "\"\xc0\xaf\"", "\"\xe0\x80\xaf\"",
+      "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xf8\x88\x80\x80\x80\"",
+      // Lists and objects.
+      "[1 2]", "[,1]", "[1,,2]", "[1:2]", "[1", "1]", "[1}", "[[1]", "[1]]", "[\"a\", 1", "[*]",
+      "(1)", "{1:2}", "{a:1}", "{'a':1}", "{\"a\"}", "{\"a\" 1}", "{\"a\":}", "{\"a\"::1}",
+      "{\"a\",1}", "{\"a\":1 \"b\":2}", "{\"a\":1,}", "{\"a\":1,,}", "{,\"a\":1}", "{\"a\":1]",
+      "{[1]:2}", "{null:1}", "{\"a\":1}}", "{\"a\":1", "<a>",
+      // Between values: other white space, comments, a mark that is not at the beginning.
+      "\u00A0[1]", "[1]\u2060", "[\f1]", "[\v1]", "[1]\u2028", "[1] // a", "[1 /* a */]", "# a\n1",
+      "[1]\xEF\xBB\xBF", "[1]x", "[1] [2]", "1 2", "\"a\" \"b\"", "", " ", "\n"};
+  for (const std::string& value : values) {
+    INFO(value);
+    CHECK_THROWS_AS(parse_json<TestType>(value), typename TestType::exception);
+    if (value.find_first_not_of(" \n") == value.npos) continue;  // a list of nothing
+    CHECK_THROWS_AS(parse_json<TestType>("[" + value + "]"), typename TestType::exception);
+    CHECK_THROWS_AS(parse_json<TestType>("{\"a\":" + value + "}"), typename TestType::exception);
+    CHECK_THROWS_AS(parse_exact_json<Ordered>(value), Ordered::exception);
+  }
+}
+
+TEMPLATE_TEST_CASE("what is JSON, however unusual, is read as what it says", "", Sorted, Ordered) {
+  const auto text = [](const std::string& json) {
+    return parse_json<TestType>(json).template get<std::string>();
+  };
+  CHECK(text(R"("\u0041\/\"\\\b\f\n\r\t")") == "A/\"\\\b\f\n\r\t");
+  CHECK(text(R"("\ud83d\uDE00 \uD834\udd1e")") == "\U0001F600 \U0001D11E");
+  CHECK(text("\"\x7f\u2028\u2029\uFFFF\U0010FFFF\"") == "\x7f\u2028\u2029\uFFFF\U0010FFFF");
+  CHECK(text(R"("\u0000a")") == std::string("\0a", 2));
+  CHECK(text(R"("\\u0041")") == R"(\u0041)");
+  const auto number = [](const std::string& json) {
+    return parse_json<TestType>(json).template get<double>();
+  };
+  CHECK(number("-0") == 0);
+  CHECK(number("0e1") == 0);
+  CHECK(number("1E+2") == 100);
+  CHECK(number("1.5e-1") == 0.15);
+  CHECK(number("-0.000000000000000000000001") == -1e-24);
+  CHECK(number("1e-400") == 0);
+  CHECK(number("\t\r\n 7 \n") == 7);
+  CHECK(parse_json<TestType>("\xEF\xBB\xBF[]").empty());
+  CHECK(parse_json<TestType>(R"({"":1,"a\u0062":[ ]})") ==
+        TestType{{"", 1}, {"ab", TestType::array()}});
+}
+
 TEST_CASE("what was read of a text that is not JSON is shown on one line") {
   try {
     static_cast<void>(parse_json<Sorted>("\"a\u202E\u009b\"x"));
