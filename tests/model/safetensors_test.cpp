@@ -11,6 +11,7 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "strata/base/dtype.h"
@@ -196,6 +197,63 @@ TEST_CASE("headers that the library refuses are refused, and those that it takes
   for (const auto& [header, problem] : refused) {
     INFO(header);
     CHECK_THAT(refusal(file_of(header, data)), ContainsSubstring(problem));
+  }
+}
+
+// The library 0.8.0 says the same of each.
+TEST_CASE(
+    "unusual entries are read, and those that are nearly right refused, as the library does") {
+  const auto x_of = [](const std::string& shape, const std::string& offsets) {
+    return R"("x":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+  };
+  const std::string y = entry("y", "F32", "[1]", 0, 4);
+  const Folder folder;
+  const std::vector<std::tuple<std::string, std::size_t, std::size_t>> taken{
+      {"", 0, 0},
+      {R"("__metadata__":{"a":"b"})", 0, 0},
+      {R"("__meta\u0064ata__":{"a":"b"},)" + y, 4, 1},
+      {x_of("[]", "[0,4]"), 4, 1},
+      {x_of("[0,5]", "[0,0]") + "," + y, 4, 2},
+      {y + "," + x_of("[0]", "[4,4]"), 4, 2},
+      {x_of("[0]", "[0,0]") + "," + entry("z", "F32", "[0]", 0, 0), 0, 2},
+      {x_of("[1]", "[4,8]") + "," + y, 8, 2},
+      {entry("a", "U8", "[1]", 0, 1) + "," + x_of("[1]", "[1,5]"), 5, 2},
+      {entry("", "F32", "[1]", 0, 4) + "," + entry("\\u0000", "F32", "[0]", 4, 4), 4, 2}};
+  for (const auto& [entries, bytes, tensors] : taken) {
+    INFO(entries);
+    const std::string file = file_of("\t" + object(entries), std::string(bytes, 'x'));
+    CHECK(SafetensorsFile(folder.write("good.safetensors", file)).tensors().size() == tensors);
+  }
+  const auto broken_offsets = {"[0.0,4.0]",
+                               "[0,4e0]",
+                               "[-0,4]",
+                               "[-4,0]",
+                               "[4]",
+                               "[0,4,8]",
+                               "[0,4],",
+                               "[18446744073709551612,0]",
+                               "[18446744073709551616,18446744073709551620]"};
+  const auto broken_shapes = {"[1.0]", "[\"1\"]", "[01]", "[NaN]"};
+  std::vector<std::string> refused{y + ",",
+                                   y + "/**/",
+                                   y + "," + x_of("[0]", "[2,2]"),
+                                   y + "," + x_of("[1]", "[0,4]"),
+                                   y + "," + x_of("[4294967296,4294967296]", "[0,0]"),
+                                   y + R"(,"__Metadata__":{"a":"b"})",
+                                   y + R"(,"x":null)",
+                                   y + R"(,"x":{"dtype":null,"shape":[0],"data_offsets":[4,4]})",
+                                   R"("\ud800":)" + y.substr(4),
+                                   "\"a\tb\":" + y.substr(4),
+                                   ""};
+  for (const char* offsets : broken_offsets) refused.push_back(x_of("[1]", offsets));
+  for (const char* shape : broken_shapes) refused.push_back(x_of(shape, "[0,4]"));
+  for (const std::string& entries : refused) {
+    INFO(entries);
+    CHECK_FALSE(refusal(file_of(object(entries), std::string(4, 'x'))).empty());
+  }
+  for (const std::string header : {"null", "\"x\"", "", "{", "{}{}"}) {
+    INFO(header);
+    CHECK_FALSE(refusal(file_of(header, "")).empty());
   }
 }
 
