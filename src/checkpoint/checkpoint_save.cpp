@@ -129,7 +129,9 @@ std::vector<std::filesystem::path> CheckpointSave::subfolders() const {
   if (!p_.layout.types.are_weights_alone()) folders.push_back(temporary_ / "state");
   for (const SmallFile& file : p_.small_files) {
     const std::filesystem::path folder = (temporary_ / file.path).parent_path();
-    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+    const bool is_there =
+        folder == temporary_ || std::ranges::find(folders, folder) != folders.end();
+    if (!is_there) folders.push_back(folder);
   }
   return folders;
 }
