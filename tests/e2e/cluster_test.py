@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -143,10 +144,12 @@ def check_same_state(one, other):
 
 
 def submit(hosts, folder, options, config, arguments, variables=()):
-    """Submits scripts/train.sbatch in a new folder, and returns the job's number, its run folder and its log."""
+    """Submits scripts/train.sbatch in a new folder, without the GPU that it asks for and that the hosts lack, and
+    returns the job's number, its run folder and its log."""
     folder.mkdir()
-    job = hosts.run("ash", "env", f"STRATA={STRATA}", *variables, "sbatch", "--parsable", "--nodes=2", "--cpus-per-task=4", *options,
-                    SOURCES / "scripts/train.sbatch", config, *arguments, folder=folder).strip()
+    job = hosts.run("ash", "env", f"STRATA={STRATA}", *variables, "sbatch", "--parsable", "--nodes=2", "--cpus-per-task=4",
+                    "--gpus-per-node=0", *options, SOURCES / "scripts/train.sbatch", config, *arguments,
+                    folder=folder).strip()
     return job, folder / f"runs/strata-{job}", folder / f"strata-{job}.log"
 
 
@@ -158,6 +161,18 @@ def write_config(file, steps):
     config = json.loads((SOURCES / "configs/tiny-cpu.json").read_text())
     config["run"]["steps"] = steps
     file.write_text(json.dumps(config))
+
+
+def gpus(hosts):
+    """Jobs of both scripts ask for GPUs, which SLURM refuses where hosts have none."""
+    for script in ("train.sbatch", "bench.sbatch"):
+        try:
+            hosts.run("ash", "sbatch", "--test-only", SOURCES / "scripts" / script, "CONFIG", errors=subprocess.STDOUT)
+        except subprocess.CalledProcessError as error:
+            assert "generic resource (gres)" in error.stdout, error.stdout
+        else:
+            raise AssertionError(f"{script} asks for no GPU")
+        hosts.run("ash", "sbatch", "--test-only", "--gpus-per-node=0", SOURCES / "scripts" / script, "CONFIG")
 
 
 def starts(hosts):
@@ -255,7 +270,7 @@ def cut(hosts):
         assert job.wait() == 5, f"{job.launcher} ends with another exit code"
 
 
-CHECKS = [starts, kill, throw, stop, cut]  # nothing comes after the cable is cut
+CHECKS = [gpus, starts, kill, throw, stop, cut]  # nothing comes after the cable is cut
 ON_REQUEST = [time_limit]  # takes more than its limit, of which SLURM counts minutes
 
 

@@ -150,10 +150,10 @@ class TwoHosts:
         return ["nsenter", "--target", str(self._init[host].pid), "--net", "--uts", "--mount",
                 "env", f"--chdir={folder}", *map(str, command)]
 
-    def run(self, host, *command, folder="/"):
+    def run(self, host, *command, folder="/", errors=None):
         """Runs a command on a host, in a folder, and returns what it says. Raises CalledProcessError if it fails."""
         return subprocess.run(self._command(host, *command, folder=folder), check=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, text=True).stdout
+                              stdout=subprocess.PIPE, stderr=errors, text=True).stdout
 
     def start(self, host, *command, log):
         """Starts a command on a host, with its output in the file `log`."""
