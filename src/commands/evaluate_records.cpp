@@ -76,20 +76,21 @@ ScoreRequest text_after(const ModelText& model, const std::string& prompt,
 }
 
 /// Returns a choice after `prompt`, all tokens of which are scored. Where nothing comes before it,
-/// it follows the end of a document.
+/// it follows the end of a document, or what begins one.
 ScoreRequest choice_after(const ModelText& model, const std::string& prompt,
                           const std::string& choice) {
   const std::vector<std::int32_t> before = model.encode(prompt, false);
   ScoreRequest request = text_after(model, prompt, choice);
   if (before.empty()) {
-    const std::optional<std::int32_t> end = model.end_token();
-    if (!end) {
+    std::optional<std::int32_t> border = model.end_token();
+    if (!border) border = model.begin_token();
+    if (!border) {
       throw ConfigError(
           "nothing comes before a choice, whose first token so has no probability: the record has "
           "no \"prompt\", and the tokenizer names no token that begins or ends texts; add a "
           "prompt");
     }
-    request.ids.insert(request.ids.begin(), *end);
+    request.ids.insert(request.ids.begin(), *border);
   }
   if (request.from < request.ids.size()) return request;
   throw ConfigError("choice \"" + shortened(printable_name(choice)) +
@@ -143,6 +144,10 @@ void add_text(Record& record, const RecordReading& how, ScoredText text, ScoreRe
     }
     request.ids.erase(request.ids.begin(), request.ids.begin() + static_cast<std::ptrdiff_t>(cut));
     request.from = from;
+    if (from >= request.ids.size()) {
+      throw ConfigError("has no token left to score in " + format_count(how.most_tokens) +
+                        " of a sequence; raise --context");
+    }
     if (unscored > 0) text.bytes = how.text.decode(std::span(request.ids).subspan(from)).size();
     record.question.truncated = true;
   }

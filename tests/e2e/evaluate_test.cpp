@@ -166,6 +166,34 @@ TEST_CASE("every token of a choice is scored, the first one after the end of a d
   }
 }
 
+TEST_CASE("a choice that nothing comes before follows what ends or begins texts, or is refused") {
+  const Folder folder;
+  const std::string model = folder / "model";
+  fs::copy(goldens_folder() + "/mha", model);
+  write_file(model + "/tokenizer.json",
+             R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "<s>": 3, "</s>": 4},
+                 "merges": []},
+                 "added_tokens": [{"id": 3, "content": "<s>", "special": true},
+                                  {"id": 4, "content": "</s>", "special": true}]})");
+  write_file(folder / "in.jsonl", R"({"choices": ["c", "ab"]})");
+  const std::string arguments = model + " --input " + (folder / "in.jsonl");
+  check_refused(folder, "evaluate " + arguments, "in.jsonl:1: nothing comes before a choice");
+  // The same as after a text of that token alone, whichever of the two it is.
+  for (const auto& [names, id] : {std::pair{R"({"bos_token": "<s>"})", 3},
+                                  {R"({"eos_token": "</s>"})", 4},
+                                  {R"({"bos_token": "<s>", "eos_token": "</s>"})", 4}}) {
+    INFO(names);
+    write_file(model + "/tokenizer_config.json", names);
+    write_tokens(folder / "ids.bin", 67, {id, 2}, {});
+    const nlohmann::json alone =
+        evaluated(folder, model + " --input " + (folder / "ids.bin")).at(0);
+    const std::vector<double> sums = evaluated(folder, arguments).at(0)["loglikelihoods"];
+    CHECK(sums.at(0) == Approx(-alone["loss"].get<double>()).epsilon(1e-5));
+  }
+  check_refused(folder, "evaluate " + arguments + " --truncate --context 1",
+                "in.jsonl:1: has no token left to score");
+}
+
 TEST_CASE("a record that is too long is cut from the left where that is asked for, and counted") {
   const Folder folder;
   const std::string model = byte_model(folder);
