@@ -70,7 +70,8 @@ Length length_of(const RunConfig& config, int ranks) {
 
 /// Plans for the rank that this is, and has rank 0 print it.
 int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ranks) {
-  const auto [config, length] = length_of(given, ranks.size());
+  const Length run = length_of(given, ranks.size());
+  const RunConfig& config = run.config;
   const BackendChoice backend = planned_backend(config);
   const DeviceInfo device = planned_device(backend, options.gpu);
   MachineMemory machine = planned_machine(backend, device);
@@ -102,7 +103,7 @@ int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ran
     write_json(json, options.json);
     if (options.json == "-") return 0;
   }
-  const std::string text = device_text(device) + length + setup.to_string() + "blocks:\n" +
+  const std::string text = device_text(device) + run.text + setup.to_string() + "blocks:\n" +
                            setup.blocks_text() + placement.to_string() + prediction.to_string() +
                            save_text(setup, device.name);
   std::fputs(text.c_str(), stdout);
