@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "e2e/next_steps.h"
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
 #include "support/places.h"
@@ -316,6 +317,9 @@ TEST_CASE("a run whose last save failed says so by its exit code, and is not sta
   CHECK_THAT(done.text, ContainsSubstring("No space left on device") &&
                             ContainsSubstring("the last state was not saved; strata export") &&
                             ContainsSubstring("takes the one after step 8"));
+  CHECK_THAT(run_next(folder, done, "", {{"MODEL", "proposed"}}),
+             ContainsSubstring("strata report"));
+  CHECK(fs::exists(folder / "proposed/config.json"));
   const Outcome exported = strata(folder, "export " + (folder / "run") + " " + (folder / "model"));
   INFO(exported.text);
   CHECK(exported.code == 0);
@@ -330,6 +334,8 @@ TEST_CASE("a run whose last save failed says so by its exit code, and is not sta
                       train_short(folder, "alone", "--set checkpoint.weights_every_steps=4"));
   INFO(weights.text);
   CHECK(weights.code == 74);
+  CHECK_THAT(run_next(folder, weights, "", {{"MODEL", "of-alone"}, {"TEXT", "x"}}),
+             ContainsSubstring("the last weights alone were not saved"));
 
   // The same where a signal ends the job: the old checkpoint is not what it had come to.
   const FakeSlurm slurm(folder,

@@ -23,7 +23,8 @@ def metrics(steps):
            "device_planned_bytes": 1 << 30, "host_planned_bytes": 1 << 31}
     for step in range(1, steps + 1):
         yield {"event": "step", "step": step, "loss": None if step == 70 else 5 / step, "grad_norm": 1 / step, "lr": 1e-3,
-               "tokens": 256, "step_s": 0.5, "tokens_per_s": 512.0, "mfu": 0.5, "applied": step != 70}
+               "tokens": 256, "step_s": 0.5, "tokens_per_s": 512.0, "targets_per_s": 384.0, "mfu": 0.5,
+               "attended": 0.1, "mfu_attended": 0.25, "applied": step != 70}
         if step % 50 == 0:
             yield {"event": "eval", "step": step, "val_loss": 6 / step}
             yield {"event": "checkpoint", "step": step, "weights_alone": False, "saved": step > 50, "seconds": 1.5,
@@ -101,7 +102,12 @@ def check(strata, browser, scratch):
     for name in ("one", "two"):
         write_run(scratch / name)
     report(strata, page, scratch / "one", scratch / "two")
-    yield from looked_at(browser, page, (("<figure", 6), ('class="line', 12), ("<canvas", 2), ('sample"', 2)))
+    yield from looked_at(browser, page, (("<figure", 6), ('class="line', 12), ("<canvas", 2), ('sample"', 2),
+                                         ("Targets per second", 1), (">384<", 2), (">25.0 %<", 2)))
+    alone = scratch / "alone.html"
+    report(strata, alone, scratch / "one")
+    yield from looked_at(browser, alone, (("Targets per second", 1), (">384<", 1),
+                                          ("25.0 % without masked attention", 1)))
     # The same page with what it must not have: else nothing was looked at.
     for planted in ("<img src=http://127.0.0.1:1/x>", "<script>undefined_name()</script>"):
         spoilt = scratch / "spoilt.html"

@@ -34,7 +34,9 @@ RunHistory run_of(int steps) {
     run.steps.grad_norm.push_back(1);
     run.steps.lr.push_back(1e-3);
     run.steps.tokens_per_s.push_back(100 + i);
+    run.steps.targets_per_s.push_back(50 + i);
     run.steps.mfu.push_back(std::numeric_limits<double>::quiet_NaN());
+    run.steps.mfu_attended.push_back(0.25);
     run.steps.tokens.push_back(1000);
     run.steps.seconds.push_back(3.6);
   }
@@ -67,6 +69,8 @@ TEST_CASE("a page holds the numbers of the run") {
   CHECK(shown["totals"]["tokens"] == 50000);
   CHECK(shown["totals"]["seconds"] == 180);
   CHECK(shown["totals"]["tokens_per_s"] == 125.5);
+  CHECK(shown["totals"]["targets_per_s"] == 75.5);
+  CHECK(shown["totals"]["mfu_attended"] == 0.25);
   double last = 0;
   for (std::size_t i = 50 - 32; i < 50; ++i) last += run.steps.loss[i] / 32;
   CHECK(std::abs(shown["totals"]["loss"].get<double>() - last) < 1e-6);
