@@ -30,7 +30,7 @@ std::string name_of_type(const Field& field) {
     case FieldType::kInteger: return "integer";
     case FieldType::kNumber: return "number";
     case FieldType::kString: return "string";
-    case FieldType::kStrings: return "list of strings";
+    case FieldType::kStrings: return "list of strings or objects";
     case FieldType::kPair: return "two numbers";
     case FieldType::kBytes: return "size";
     case FieldType::kFiles: return "path or list";

@@ -23,6 +23,7 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/json.h"
+#include "strata/base/sample_prompt.h"
 #include "strata/base/suggestion.h"
 #include "strata/base/text.h"
 
@@ -85,7 +86,7 @@ std::string expectation(const Field& field) {
     case FieldType::kInteger: text = "an integer"; break;
     case FieldType::kNumber: text = "a number"; break;
     case FieldType::kString: text = "a string"; break;
-    case FieldType::kStrings: text = "a list of strings"; break;
+    case FieldType::kStrings: text = "a list of strings or objects {\"messages\"}"; break;
     case FieldType::kPair: text = "a list of two numbers"; break;
     case FieldType::kBytes: text = "a size such as \"24GiB\" or a number of bytes"; break;
     case FieldType::kFiles:
@@ -129,11 +130,30 @@ std::optional<FieldValue> to_bytes(const Json& json) {
   return ByteSize{static_cast<std::size_t>(*bytes)};
 }
 
+/// Returns the strings of a list, in which a conversation stands by its JSON.
+std::optional<std::vector<std::string>> to_strings(const Json& json) {
+  if (!json.is_array()) return std::nullopt;
+  std::vector<std::string> strings;
+  for (const Json& item : json) {
+    const bool talks = item.is_object() && item.contains("messages");
+    if (!item.is_string() && !talks) return std::nullopt;
+    strings.push_back(talks ? json_text(item) : item.get<std::string>());
+  }
+  return strings;
+}
+
+Json strings_to_json(const std::vector<std::string>& strings) {
+  Json list = Json::array();
+  for (const std::string& item : strings) {
+    list.push_back(is_conversation(item) ? parse_json<Json>(item) : Json(item));
+  }
+  return list;
+}
+
 /// Returns the value of a field that is no section, or nothing if `json` is not of the field's
 /// type.
 std::optional<FieldValue> to_value(const Field& field, const Json& json) {
   if (json.is_null()) return field.optional ? std::optional(FieldValue()) : std::nullopt;
-  const auto is_string = [](const Json& item) { return item.is_string(); };
   const auto is_number = [](const Json& item) { return item.is_number(); };
   switch (field.type) {
     case FieldType::kBool:
@@ -149,9 +169,7 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
       if (auto text = name_of_json(json)) return *std::move(text);
       break;
     case FieldType::kStrings:
-      if (json.is_array() && std::all_of(json.begin(), json.end(), is_string)) {
-        return json.get<std::vector<std::string>>();
-      }
+      if (auto strings = to_strings(json)) return *std::move(strings);
       break;
     case FieldType::kPair:
       if (json.is_array() && json.size() == 2 && std::all_of(json.begin(), json.end(), is_number)) {
@@ -246,6 +264,8 @@ Json to_json(const FieldValue& value) {
           return nullptr;
         } else if constexpr (std::is_same_v<T, ByteSize>) {
           return bytes_to_json(v.bytes);
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          return strings_to_json(v);
         } else if constexpr (std::is_same_v<T, FileSources>) {
           return json_of_sources(v);
         } else {

@@ -53,6 +53,13 @@ Json schema_of_files() {
   return {{"anyOf", Json::array({{{"type", "string"}}, paths, sources})}};
 }
 
+/// A list of texts and of conversations.
+Json schema_of_strings() {
+  const Json conversation{{"type", "object"}, {"required", Json::array({"messages"})}};
+  return {{"type", "array"},
+          {"items", {{"anyOf", Json::array({{{"type", "string"}}, conversation})}}}};
+}
+
 /// Returns what JSON the field is read from, but for null.
 Json schema_of_type(const Field& field) {
   switch (field.type) {
@@ -60,7 +67,7 @@ Json schema_of_type(const Field& field) {
     case FieldType::kInteger: return {{"type", "integer"}};
     case FieldType::kNumber: return {{"type", "number"}};
     case FieldType::kString: return {{"type", "string"}};
-    case FieldType::kStrings: return {{"type", "array"}, {"items", {{"type", "string"}}}};
+    case FieldType::kStrings: return schema_of_strings();
     case FieldType::kPair:
       return {{"type", "array"}, {"items", {{"type", "number"}}}, {"minItems", 2}, {"maxItems", 2}};
     case FieldType::kBytes:

@@ -16,6 +16,7 @@
 #include "strata/chat/chat_template.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/commands/generate.h"
+#include "strata/run/run_tokenizer.h"
 #include "strata/tokenizer/tokenizer.h"
 
 namespace strata {
@@ -38,6 +39,8 @@ fs::path model_folder_of(const fs::path& named) {
       fs::is_regular_file(named, error) ||
       (fs::is_directory(named, error) && Tokenizer::file_in(named.string()));
   if (holds_tokenizer) return named;
+  const fs::path of_run = named / kRunTokenizerName;
+  if (fs::is_directory(of_run, error)) return of_run;
   const std::unique_ptr<Files> files = make_system_files();
   const NamedFolder found = find_named_folder(*files, named);
   return found.checkpoint ? found.checkpoint->folder / kModelFolder : named;

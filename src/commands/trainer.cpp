@@ -2,7 +2,6 @@
 // reports what has finished. trainer.h is the contract.
 
 #include "commands/trainer.h"
-#include "commands/next_step.h"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/next_step.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/checkpoint/checkpoint_save.h"
@@ -24,6 +24,7 @@
 #include "strata/run/patience.h"
 #include "strata/run/report.h"
 #include "strata/run/resume.h"
+#include "strata/run/run_tokenizer.h"
 
 namespace strata {
 
@@ -109,6 +110,7 @@ void Trainer::start() {
   if (session_.checkpoints() != nullptr) set_aside_what_is_left_behind();
   for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
   save_run_config(config_, folder_->config());
+  write_run_tokenizer(place_, config_);
   report_.emplace(session_, *folder_, place_, ranks_.size());
   for (const std::string& why : remove_set_aside(*place_.files, place_.given_up)) {
     log::warn("not removed: {}", why);

@@ -2,7 +2,6 @@
 // contract.
 
 #include "commands/training_report.h"
-#include "commands/past_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +9,11 @@
 #include <span>
 #include <utility>
 
+#include "commands/past_run.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
+#include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
 #include "strata/run/agenda.h"
 
@@ -203,8 +204,9 @@ void TrainingReport::validation(std::int64_t done, double loss, double seconds) 
 void TrainingReport::samples(std::int64_t done, const std::vector<RunSample>& samples) {
   for (const RunSample& sample : samples) {
     samples_->write(json_line(done, sample));
+    const std::string before = is_conversation(sample.prompt) ? std::string() : sample.prompt;
     log::info("step {}/{} sample: {}", done, config_.run.steps,
-              shortened(printable_name(sample.prompt + sample.text)));
+              shortened(printable_name(before + sample.text)));
   }
 }
 

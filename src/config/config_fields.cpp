@@ -63,11 +63,15 @@ void RunSection::fields(FieldList& f) {
         "to read what the model has learnt. Samples change no bit of the training and take memory "
         "that is idle between steps.")
       .from(0);
-  f.add("sample_prompts", sample_prompts,
-        "Gives the texts that samples continue; an empty list takes one sample that begins as a "
-        "text does. Set it to see the model go on from what you know.");
+  f.add(
+      "sample_prompts", sample_prompts,
+      "Gives the texts that samples continue, and conversations that they answer, written as "
+      "{\"messages\": [...]}; an empty list takes one sample that begins as a text does. The chat "
+      "template is that of the token files, else the model's. Set it to see the model go on from "
+      "what you know.");
   f.add("sample_tokens", sample_tokens,
-        "Says how many tokens a sample has at most; one that ends a text ends it earlier. Raise it "
+        "Says how many tokens a sample has at most; one that ends a text or an answer ends it "
+        "earlier. Raise it "
         "for longer samples, which take longer, and more memory for keys and values.")
       .from(1);
   f.add("log_every", log_every,

@@ -33,7 +33,7 @@ std::optional<std::string> output_of_shard(const fs::path& file) {
          file.extension().string();
 }
 
-bool is_folder(const std::string& name) {
+bool is_folder(const fs::path& name) {
   std::error_code ignored;
   return fs::is_directory(fs::symlink_status(name, ignored));
 }
@@ -44,7 +44,7 @@ void remove_known_files(const fs::path& folder) {
        at.increment(ignored)) {
     const std::string name = at->path().filename().string();
     std::error_code stays;
-    if (is_of_tokenizer(name) || name == kGenerationConfigName) fs::remove(at->path(), stays);
+    if (is_in_tokenizer_folder(name)) fs::remove(at->path(), stays);
   }
   const fs::path templates = folder / kOtherTemplates;
   for (fs::directory_iterator at(templates, ignored), end;
@@ -116,8 +116,15 @@ void NewTokenizerFolder::publish() {
 }
 
 void remove_tokenizer_folder(const std::string& token_file) {
-  const std::string folder = tokenizer_folder(token_file);
+  remove_tokenizer_files(tokenizer_folder(token_file));
+}
+
+void remove_tokenizer_files(const fs::path& folder) {
   if (is_folder(folder)) remove_known_files(folder);
+}
+
+bool is_in_tokenizer_folder(std::string_view name) {
+  return is_of_tokenizer(name) || name == kGenerationConfigName;
 }
 
 }  // namespace strata

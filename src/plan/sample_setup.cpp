@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "strata/base/bytes.h"
+#include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
 
 namespace strata {
@@ -31,12 +32,16 @@ SampleSetup with(const RunConfig& config, std::int64_t sequences, std::int64_t c
 }  // namespace
 
 std::int64_t sample_context(const RunConfig& config) {
-  constexpr std::int64_t kAround = 8;  // tokens around a text
-  std::size_t longest = 0;
+  constexpr std::size_t kAround = 8;  // tokens around a text
+  // A template may begin with instructions of its own; what it writes around messages is mostly
+  // shorter than JSON's keys and quotes.
+  constexpr std::size_t kAroundConversation = 256;
+  std::size_t longest = kAround;
   for (const std::string& prompt : config.run.sample_prompts) {
-    longest = std::max(longest, prompt.size());
+    const std::size_t around = is_conversation(prompt) ? kAroundConversation : kAround;
+    longest = std::max(longest, prompt.size() + around);
   }
-  return std::min(static_cast<std::int64_t>(longest) + kAround + config.run.sample_tokens,
+  return std::min(static_cast<std::int64_t>(longest) + config.run.sample_tokens,
                   config.model.llama.max_position_embeddings);
 }
 

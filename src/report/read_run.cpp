@@ -137,6 +137,19 @@ std::size_t samples_at_a_time(const RunHistory& run) {
   return prompts.is_array() ? std::max<std::size_t>(1, prompts.size()) : 0;
 }
 
+/// Returns the prompt of a sample; a conversation has a line for each message.
+std::string prompt_of(const nlohmann::json& line) {
+  const auto prompt = line.find("prompt");
+  if (prompt == line.end() || !prompt->is_object()) return text_of(line, "prompt");
+  const auto messages = prompt->find("messages");
+  if (messages == prompt->end() || !messages->is_array()) return {};
+  std::string text;
+  for (const nlohmann::json& message : *messages) {
+    text += text_of(message, "role") + ": " + text_of(message, "content") + "\n";
+  }
+  return text + "assistant: ";
+}
+
 void read_samples(RunHistory& run) {
   const fs::path file = run.folder / "samples.jsonl";
   if (!is_file(file)) return;
@@ -154,7 +167,7 @@ void read_samples(RunHistory& run) {
     }
     ++of_step;
     run.samples.push_back({.step = *step,
-                           .prompt = text_of(line, "prompt"),
+                           .prompt = prompt_of(line),
                            .text = text_of(line, "text"),
                            .finish_reason = text_of(line, "finish_reason")});
     return true;

@@ -39,13 +39,7 @@ std::filesystem::path plans_of_run(const CheckpointPlace& place) {
 /// Returns the plans of the run, and the files of the model's folder that hold no weights.
 std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& setup,
                                    const CheckpointLayout& layout) {
-  ImportedFiles imported;
-  if (place.resume) {
-    imported = files_of_checkpoint(*place.files, *place.resume);
-  } else if (!setup.config.model.path.empty()) {
-    imported = files_of_model(setup.config.model.path);
-  }
-  const Companions companions = with_companions(std::move(imported), setup.config);
+  const Companions companions = companions_of_run(place, setup.config);
   std::vector<SmallFile> files =
       model_folder_files(layout, *setup.layout, setup.model, companions.files);
   for (SmallFile& file : files) {

@@ -41,6 +41,30 @@ Names tokenizer_folders(const FileSources& sources) {
   return folders;
 }
 
+/// Returns the tokenizer that goes before the model's own, or takes the place of one that it lacks;
+/// empty: there is none.
+std::string other_tokenizer(const ModelSection& model, bool has_own, const Names& folders) {
+  if (!model.tokenizer.empty() || has_own || folders.empty()) return model.tokenizer;
+  return folders.front();
+}
+
+/// Returns the folders that have a chat template.
+Names with_template(Names folders) {
+  std::erase_if(folders, [](const std::string& folder) {
+    return !is_there(fs::path(folder) / kChatTemplateName);
+  });
+  return folders;
+}
+
+/// Adds the ids that end answers in the training data.
+void add_turn_ends(const Names& folders, std::vector<std::int32_t>& ends) {
+  for (const std::string& folder : folders) {
+    for (const std::int32_t id : load_generation_defaults(folder).end_tokens) {
+      if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+    }
+  }
+}
+
 class Collection {
  public:
   Collection(ImportedFiles model, const RunConfig& config)
@@ -72,8 +96,7 @@ class Collection {
  private:
   void take_tokenizer(const ModelSection& config) {
     const bool has_own = std::ranges::any_of(model_.names, is_tokenizer_name);
-    std::string from = config.tokenizer;
-    if (from.empty() && !has_own && !folders_.empty()) from = folders_.front();
+    const std::string from = other_tokenizer(config, has_own, folders_);
     if (from.empty()) return;
     std::erase_if(model_.names, is_of_tokenizer);
     bool has_config = false;
@@ -95,9 +118,8 @@ class Collection {
 
   void take_template() {
     std::string taken_from;
-    for (const std::string& folder : folders_) {
+    for (const std::string& folder : with_template(folders_)) {
       const fs::path path = fs::path(folder) / kChatTemplateName;
-      if (!is_there(path)) continue;
       const std::string text = TokenizerFile{.name = {}, .path = path}.read();
       std::string& taken = added_[std::string(kChatTemplateName)];
       if (taken_from.empty()) {
@@ -137,11 +159,7 @@ class Collection {
   void take_end_tokens() {
     std::vector<std::int32_t> ends = own_end_tokens();
     const std::size_t own = ends.size();
-    for (const std::string& folder : folders_) {
-      for (const std::int32_t id : load_generation_defaults(folder).end_tokens) {
-        if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
-      }
-    }
+    add_turn_ends(folders_, ends);
     const bool is_known = ends.size() == own && has(model_.names, kGenerationConfigName);
     if (ends.empty() || is_known || (ends.size() == own && added_.empty())) return;
     std::optional<std::string> imported;
@@ -162,6 +180,39 @@ class Collection {
 
 Companions with_companions(ImportedFiles model, const RunConfig& config) {
   return Collection(std::move(model), config).take();
+}
+
+Companions companions_of_run(const CheckpointPlace& place, const RunConfig& config) {
+  ImportedFiles model;
+  if (place.resume) {
+    model = files_of_checkpoint(*place.files, *place.resume);
+  } else if (!config.model.path.empty()) {
+    model = files_of_model(config.model.path);
+  }
+  return with_companions(std::move(model), config);
+}
+
+ModelTextOptions texts_of_run(const RunConfig& config) {
+  const ModelSection& model = config.model;
+  const Names folders = tokenizer_folders(config.data.train);
+  const bool has_own = !model.path.empty() && Tokenizer::file_in(model.path);
+  ModelTextOptions options{.folder = model.path,
+                           .tokenizer = other_tokenizer(model, has_own, folders),
+                           .tokenizer_key = "model.tokenizer",
+                           .vocabulary = model.llama.vocab_size};
+  const Names talked_to = with_template(folders);
+  if (!talked_to.empty()) {
+    options.chat_template = (fs::path(talked_to.front()) / kChatTemplateName).string();
+  }
+  return options;
+}
+
+std::vector<std::int32_t> ends_of_run(const RunConfig& config, const ModelText& text) {
+  std::vector<std::int32_t> ends;
+  if (!config.model.path.empty()) ends = load_generation_defaults(config.model.path).end_tokens;
+  if (const auto end = text.end_token(); end && ends.empty()) ends.push_back(*end);
+  add_turn_ends(tokenizer_folders(config.data.train), ends);
+  return ends;
 }
 
 }  // namespace strata

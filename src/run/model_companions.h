@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "strata/checkpoint/model_folder.h"
 #include "strata/config/config.h"
+#include "strata/run/checkpointer.h"
+#include "strata/run/model_text.h"
 
 namespace strata {
 
@@ -25,5 +28,14 @@ struct Companions {
 /// - generation_config.json, with the model's own ids that end texts before those that end answers.
 /// Throws IoError and ConfigError for files that cannot be read.
 [[nodiscard]] Companions with_companions(ImportedFiles model, const RunConfig& config);
+/// Returns them for a run that begins with model.path, or goes on from the checkpoint of `place`,
+/// whose files must outlive them.
+[[nodiscard]] Companions companions_of_run(const CheckpointPlace& place, const RunConfig& config);
+
+/// Returns where the same tokenizer and template lie while the run goes on, for its samples.
+[[nodiscard]] ModelTextOptions texts_of_run(const RunConfig& config);
+/// Returns the ids at which texts of the model end, its own before those that end answers in the
+/// training data. `text` is of texts_of_run().
+[[nodiscard]] std::vector<std::int32_t> ends_of_run(const RunConfig& config, const ModelText& text);
 
 }  // namespace strata

@@ -22,6 +22,7 @@
 #include "strata/checkpoint/disk_probe.h"
 #include "strata/run/checkpointer.h"
 #include "strata/run/event_file.h"
+#include "strata/run/run_tokenizer.h"
 
 namespace strata {
 
@@ -179,6 +180,7 @@ void RunFolder::remove_old_run() const {
     }
   }
   for (const fs::path& folder : save_folders(path_)) remove_saves(folder);
+  remove_run_tokenizer(path_);
   for (const fs::path& file : files) {
     if (!is_there(file)) continue;
     if (fs::is_directory(fs::symlink_status(file, error)) || !fs::remove(file, error)) {

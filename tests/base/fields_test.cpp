@@ -118,6 +118,19 @@ TEST_CASE("every type of field is read") {
   CHECK(outer.extra == Inner{.warmup_steps = 9, .scale = 0.5});
 }
 
+TEST_CASE("a conversation in a list of strings is held as JSON, and written as it was read") {
+  constexpr const char* kTalk = R"({"messages":[{"role":"user","content":"a"}]})";
+  const Outer outer = read(std::string(R"({"words": ["b", {"messages": [{"role": "user", "content":
+    "a"}]}, "{\"a\"", "{\"b\": 1}"]})"));
+  CHECK(outer.words == std::vector<std::string>{"b", kTalk, R"({"a")", R"({"b": 1})"});
+  const std::string written = strata::write_fields(outer);
+  CHECK(read(written) == outer);
+  CHECK_THAT(written,
+             ContainsSubstring(R"("content": "a")") && ContainsSubstring(R"("{\"b\": 1}")"));
+  CHECK_THAT(complaint(R"({"words": [{"prompt": "a"}]})"),
+             ContainsSubstring("objects {\"messages\"}, found [{\"prompt\":\"a\"}]"));
+}
+
 TEST_CASE("sources are a path, a list of paths, or objects with weights") {
   struct Data {
     strata::FileSources train{};
@@ -205,7 +218,9 @@ TEST_CASE("all problems are shown at once") {
   CHECK_THAT(text, ContainsSubstring("count: expected an integer, found \"12\"\n"));
   CHECK_THAT(text, ContainsSubstring("rate: expected a number, found []\n"));
   CHECK_THAT(text, ContainsSubstring("name: expected a string, found 5\n"));
-  CHECK_THAT(text, ContainsSubstring("words: expected a list of strings, found [\"a\",1]\n"));
+  CHECK_THAT(text,
+             ContainsSubstring(
+                 "words: expected a list of strings or objects {\"messages\"}, found [\"a\",1]\n"));
   CHECK_THAT(text, ContainsSubstring("pair: expected a list of two numbers, found [1,2,3]\n"));
   CHECK_THAT(text, ContainsSubstring("limit: expected a size such as \"24GiB\""));
   CHECK_THAT(text, ContainsSubstring("colour: expected one of \"red\" \"blue\", found \"green\""));

@@ -61,8 +61,9 @@ class Check:
         assert done.returncode == 0, f"strata {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
         return done
 
-    def train(self, name, model, data, steps, **rows):
-        config = {"run": {"steps": steps, "backend": "cpu", "dtype": "f32", "output": str(self.scratch / name)},
+    def train(self, name, model, data, steps, samples=None, **rows):
+        config = {"run": {"steps": steps, "backend": "cpu", "dtype": "f32", "output": str(self.scratch / name),
+                          **(samples or {})},
                   "model": model, "data": {"train": str(data), "sequence_length": 64, **rows}, **SCHEDULE}
         return self.run("train", write(self.scratch / f"{name}.json", config))
 
@@ -87,7 +88,9 @@ class Check:
     def template(self, base, name):
         data = self.scratch / f"{name}.bin"
         self.run("tokenize", self.chats, "--tokenizer", base, "--chat-template", name, "--output", data)
-        done = self.train(name, {"path": str(base)}, data, 80, document_mask=True, packing=True)
+        asked_of_run = {"messages": [question(7)]}
+        done = self.train(name, {"path": str(base)}, data, 80, {"sample_every": 80, "sample_prompts": [asked_of_run]},
+                          document_mask=True, packing=True)
         assert f"strata chat {self.scratch / name}," in done.stderr, done.stderr
         model = self.scratch / f"{name}-model"
         self.run("export", self.scratch / name, model)
@@ -96,10 +99,20 @@ class Check:
         ends = GenerationConfig.from_pretrained(model).eos_token_id
         assert (ends if isinstance(ends, list) else [ends]) == list(dict.fromkeys([self.ids["</s>"], end])), ends
         assert (model / "chat_template.jinja").read_text() + "\n" == self.run("chat-template", name).stdout
-        assert self.run("chat-template", model).stdout == self.run("chat-template", name).stdout
+        for folder in (model, self.scratch / name):
+            assert self.run("chat-template", folder).stdout == self.run("chat-template", name).stdout
         tokenizer = AutoTokenizer.from_pretrained(model)
         asked = tokenizer.apply_chat_template([question(7)], add_generation_prompt=True, tokenize=True,
                                               return_dict=False)
+        sample = json.loads((self.scratch / name / "samples.jsonl").read_text())
+        assert sample["prompt"] == asked_of_run and sample["prompt_tokens"] == len(asked), sample
+        assert sample["finish_reason"] == "stop" and sample["tokens"] < 64, sample
+        own = AutoTokenizer.from_pretrained(self.scratch / name / "tokenizer")
+        assert own.apply_chat_template([question(7)], add_generation_prompt=True, tokenize=True,
+                                       return_dict=False) == asked
+        # Neither the run nor what it leaves needs what it began with.
+        gone = [file.rename(file.with_name("gone " + file.name)) for file in
+                (base, data, data.with_name(data.name + ".tokenizer"))]
         for folder in (self.scratch / name, model):
             line = json.loads(self.run("generate", folder, "--chat", "--prompt", question(7)["content"],
                                        "--max-tokens", 40, "--json", "--logprobs").stdout)
@@ -110,9 +123,11 @@ class Check:
             stopped = json.loads(self.run("generate", folder, "--chat", "--prompt", question(7)["content"], "--stop",
                                           ENDS[name], "--ignore-eos", "--max-tokens", 40, "--json").stdout)
             assert (stopped["text"], stopped["tokens"]) == (line["text"], line["tokens"]), stopped
-        said = subprocess.run([self.strata, "chat", str(model)], input=question(7)["content"] + "\n",
-                              capture_output=True, text=True, check=True)
-        assert said.stdout.strip() == ANSWER, said.stdout
+            said = subprocess.run([self.strata, "chat", str(folder)], input=question(7)["content"] + "\n",
+                                  capture_output=True, text=True, check=True)
+            assert said.stdout.strip() == ANSWER, said.stdout
+        for file in gone:
+            file.rename(file.with_name(file.name.removeprefix("gone ")))
 
     def all(self):
         base = self.from_nothing()

@@ -48,6 +48,8 @@ CHANGES = [
     ("model.rope_scaling", {"rope_type": "yarn"}, False),
     ("run.sample_prompts", ["a", "b"], True),
     ("run.sample_prompts", "a", False),
+    ("run.sample_prompts", ["a", {"messages": [{"role": "user", "content": "b"}]}], True),
+    ("run.sample_prompts", [{"prompt": "b"}], False),
     *[("memory.host_limit", size, True) for size in ("24GiB", "1.5 TiB", "2GB", "4096", "4096 B", ".5GiB", 4096, None)],
     *[("memory.host_limit", size, False) for size in ("24G", "much", "-1GiB", "1.5", "", -1, 1.5, True)],
 ]

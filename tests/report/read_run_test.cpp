@@ -155,6 +155,22 @@ TEST_CASE("samples that are drawn again replace those of before") {
   CHECK(texts_of(read_run(folder.file("run"))) == std::vector<std::string>{"3", "4"});
 }
 
+TEST_CASE("a sample of a conversation is shown with what was said before it") {
+  const ScratchFolder folder;
+  folder.write("run/metrics.jsonl", lines({start_line()}));
+  Json line = sample_line(10, "", "yes");
+  line["prompt"] = {{"messages", Json::array({{{"role", "system"}, {"content", "Be short."}},
+                                              {{"role", "user"}, {"content", "Is it far?"}}})}};
+  Json odd = sample_line(10, "", "no");
+  odd["prompt"] = {{"messages", 5}};
+  folder.write("run/samples.jsonl", lines({line, odd}));
+  const RunHistory run = read_run(folder.file("run"));
+  REQUIRE(run.samples.size() == 2);
+  CHECK(run.samples[0].prompt == "system: Be short.\nuser: Is it far?\nassistant: ");
+  CHECK(run.samples[0].text == "yes");
+  CHECK(run.samples[1].prompt.empty());
+}
+
 TEST_CASE("a last line that is written in part is left out, and said") {
   const ScratchFolder folder;
   const std::string whole = lines({start_line(), step_line(1, 9), step_line(2, 8)});

@@ -1,6 +1,9 @@
 // Tests that samples change no bit of a training wherever its state lives, that they are what
-// generation draws from the same weights, on any number of ranks, and that they have no race.
+// generation draws from the same weights, on any number of ranks, up to the ends of texts and
+// answers, and that they have no race.
 
+#include <algorithm>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,6 +14,8 @@
 #include "strata/base/random.h"
 #include "strata/data/byte_tokenizer.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/scratch_folder.h"
 #include "support/session_run.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_generation.h"
@@ -95,8 +100,15 @@ std::vector<std::string> texts_of(const Sampled& sampled) {
   return texts;
 }
 
+/// A prompt in tokens, and those that end what is drawn.
+struct EncodedPrompt {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ends;
+};
+
 /// What generation draws from the weights of a session.
-std::vector<Continuation> generated(Session& session, std::int64_t step) {
+std::vector<Continuation> generated(Session& session, std::int64_t step,
+                                    const std::vector<EncodedPrompt>& prompts) {
   const RunConfig& config = session.setup().config;
   TinyGeneration generation({.model = config.model.llama,
                              .needs = {.compute = config.run.dtype, .sequences = 2, .context = 40},
@@ -108,18 +120,47 @@ std::vector<Continuation> generated(Session& session, std::int64_t step) {
                                }
                              }});
   std::vector<GenerateRequest> requests;
-  for (const std::string& prompt : config.run.sample_prompts) {
-    GenerateRequest request{.prompt = {},
+  for (const EncodedPrompt& prompt : prompts) {
+    GenerateRequest request{.prompt = prompt.ids,
                             .sampling = {},
                             .most_tokens = config.run.sample_tokens,
                             .sample = std::ssize(requests)};
-    ByteTokenizer::encode(prompt, request.prompt);
     request.sampling.seed = random_bits(static_cast<std::uint64_t>(config.run.seed),
                                         0x73616d706c6573, static_cast<std::uint64_t>(step));
     requests.push_back(std::move(request));
   }
-  return generation.run(
-      requests, [](const DrawnToken& token) { return token.id != ByteTokenizer::kEndOfDocument; });
+  return generation.run(requests, [&](const DrawnToken& token) {
+    return std::ranges::count(prompts[token.sequence].ends, token.id) == 0;
+  });
+}
+
+std::vector<EncodedPrompt> bytes_of_prompts(const RunConfig& config) {
+  std::vector<EncodedPrompt> prompts;
+  for (const std::string& prompt : config.run.sample_prompts) {
+    prompts.push_back({.ids = {}, .ends = {ByteTokenizer::kEndOfDocument}});
+    ByteTokenizer::encode(prompt, prompts.back().ids);
+  }
+  return prompts;
+}
+
+constexpr const char* kLetters[] = {"a", "b", "#", "", "", ""};  // of the ids below
+
+/// A model of few tokens that is talked to, by a template.
+RunConfig talking_config(const ScratchFolder& folder, const std::string& chat_template) {
+  RunConfig config = sampled_config();
+  config.model.llama.vocab_size = 6;
+  config.model.tokenizer = folder.write("tokenizer.json",
+                                        R"({"model": {"type": "BPE", "merges": [], "vocab":
+           {"a": 0, "b": 1, "#": 2, "<s>": 3, "</s>": 4, "<|im_end|>": 5}},
+          "decoder": {"type": "Fuse"},
+          "added_tokens": [{"id": 3, "content": "<s>", "special": true},
+                           {"id": 4, "content": "</s>", "special": true},
+                           {"id": 5, "content": "<|im_end|>", "special": true}]})");
+  folder.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  folder.write("chat_template.jinja", chat_template);
+  config.run.sample_tokens = 20;
+  config.run.sample_prompts = {R"({"messages": [{"role": "user", "content": "ab"}]})", "ab"};
+  return config;
 }
 
 }  // namespace
@@ -148,13 +189,78 @@ TEST_CASE("samples are what generation draws from the weights of the step") {
   for (std::int64_t step = 0; step < 3; ++step) {
     session.submit(step, 2e-2);
     const std::vector<RunSample> samples = session.sample(step + 1);
-    const std::vector<Continuation> expected = generated(session, step + 1);
+    const std::vector<Continuation> expected =
+        generated(session, step + 1, bytes_of_prompts(sampled_config()));
     REQUIRE(samples.size() == expected.size());
     for (std::size_t i = 0; i < samples.size(); ++i) {
       CHECK(samples[i].ids == expected[i].ids);
       CHECK(samples[i].prompt_tokens == std::ssize(samples[i].prompt));
     }
   }
+}
+
+TEST_CASE("a conversation is answered until the turn ends, and a text goes on beyond that") {
+  constexpr std::int32_t kTurnEnd = 5;
+  constexpr std::int32_t kEnd = 4;
+  const ScratchFolder folder;
+  const RunConfig config =
+      talking_config(folder, "{% for m in messages %}{{ m.content + '<|im_end|>' }}{% endfor %}");
+  const std::unique_ptr<Ranks> ranks = make_self_ranks();
+  Session session(config, *ranks);
+  session.submit(0, config.optimizer.lr);
+  int turns = 0;
+  int passed = 0;  // ends of turns within texts
+  for (std::int64_t step = 1; step <= 8; ++step) {
+    const std::vector<RunSample> samples = session.sample(step);
+    const std::vector<Continuation> expected = generated(
+        session, step,
+        {{.ids = {0, 1, kTurnEnd}, .ends = {kEnd, kTurnEnd}}, {.ids = {0, 1}, .ends = {kEnd}}});
+    REQUIRE(samples.size() == 2);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const RunSample& sample = samples[i];
+      CHECK(sample.ids == expected[i].ids);
+      std::string text;
+      for (const std::int32_t id : sample.ids) text += kLetters[id];
+      CHECK(sample.text == text);
+      const std::int32_t last = sample.ids.back();
+      const bool over = last == kEnd || (i == 0 && last == kTurnEnd);
+      CHECK(sample.finish_reason == (over ? "stop" : "length"));
+    }
+    turns += samples[0].ids.back() == kTurnEnd ? 1 : 0;
+    passed += static_cast<int>(std::ranges::count(samples[1].ids, kTurnEnd));
+  }
+  CHECK(turns > 0);
+  CHECK(passed > 0);
+}
+
+TEST_CASE("where no token ends a turn, an answer ends before the text that does") {
+  const ScratchFolder folder;
+  RunConfig config = talking_config(folder, "{% for m in messages %}{{ m.content }}#{% endfor %}");
+  config.run.sample_prompts.pop_back();
+  const std::unique_ptr<Ranks> ranks = make_self_ranks();
+  Session session(config, *ranks);
+  session.submit(0, config.optimizer.lr);
+  int turns = 0;
+  for (std::int64_t step = 1; step <= 8; ++step) {
+    const RunSample sample = session.sample(step).at(0);
+    CHECK(sample.prompt_tokens == 3);
+    const bool ended = sample.ids.back() == 2;
+    CHECK(std::ranges::count(sample.ids, 2) == (ended ? 1 : 0));
+    CHECK(sample.text.find('#') == sample.text.npos);
+    if (ended) CHECK(sample.finish_reason == "stop");
+    turns += ended ? 1 : 0;
+  }
+  CHECK(turns > 0);
+}
+
+TEST_CASE("a line of samples.jsonl has a conversation as an object, and a text as one") {
+  const auto line = [](const std::string& prompt) {
+    return parse_json<nlohmann::json>(
+        json_line(3, {.prompt = prompt, .text = "b", .finish_reason = "stop", .ids = {1}}));
+  };
+  const nlohmann::json talk = line(R"({"messages": [{"role": "user", "content": "a"}]})");
+  CHECK(talk["prompt"]["messages"][0]["content"] == "a");
+  CHECK(line(R"({"a": 1})")["prompt"] == R"({"a": 1})");
 }
 
 TEST_CASE("two ranks draw what one draws, and train as without samples") {
@@ -220,6 +326,18 @@ TEST_CASE("samples that cannot be taken are refused with key and remedy") {
   config.run.sample_tokens = 4000;
   CHECK_THAT(complaint(config), ContainsSubstring("are idle there between steps") &&
                                     ContainsSubstring("run.sample_tokens"));
+  const ScratchFolder folder;
+  config = talking_config(folder, "{{ raise_exception('no ' + messages[0].content) }}");
+  CHECK_THAT(complaint(config),
+             ContainsSubstring("run.sample_prompts[0]: ") && ContainsSubstring("no ab"));
+  config.run.sample_prompts = {"ab", R"({"messages": [{"content": "ab"}]})"};
+  CHECK_THAT(complaint(config),
+             ContainsSubstring("run.sample_prompts[1]: message 0 has no \"role\""));
+  config = talking_config(folder, "{{ messages[0].content * 40 }}");
+  CHECK_THAT(complaint(config), ContainsSubstring("has 80 tokens and 20 are to follow"));
+  std::filesystem::remove(folder.file("chat_template.jinja"));
+  CHECK_THAT(complaint(config), ContainsSubstring("run.sample_prompts[0]: is a conversation") &&
+                                    ContainsSubstring("--chat-template"));
   config = sampled_config();
   config.model.tokenizer = "/nowhere/tokenizer.json";
   CHECK_THAT(complaint(config), ContainsSubstring("/nowhere/tokenizer.json"));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "strata/chat/chat_template.h"
 #include "strata/data/conversation_encoder.h"
@@ -43,5 +44,10 @@ class NewTokenizerFolder {
 /// Removes the folder of a token file that was replaced, if there is one: the files that
 /// NewTokenizerFolder writes, and the folder if nothing else is in it.
 void remove_tokenizer_folder(const std::string& token_file);
+/// Does so for a folder of any name that holds such files; nothing for a link, or if there is none.
+void remove_tokenizer_files(const std::filesystem::path& folder);
+/// Tells whether a file of this name goes along with a model as its tokenizer's: what makes ids and
+/// texts of each other, the template, and the ids that end texts.
+[[nodiscard]] bool is_in_tokenizer_folder(std::string_view name);
 
 }  // namespace strata
