@@ -197,10 +197,24 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
       [options, &action] { action = [options] { return tokenizer_train_command(*options); }; });
 }
 
+void add_tokenizer_add(CLI::App& tokenizer, const std::shared_ptr<AddTokensCommand>& options,
+                       Action& action) {
+  CLI::App& add = *tokenizer.add_subcommand(
+      "add", "Make a tokenizer of another one with more special tokens, such as markers of chats");
+  add.add_option("tokenizer", options->tokenizer, "a tokenizer.json, or its folder")->required();
+  add.add_option("token", options->tokens, "texts that become tokens: '<|im_start|>' '<|im_end|>'")
+      ->required();
+  add.add_option("--output", options->output, "the folder that is made")
+      ->required()
+      ->type_name("FOLDER");
+  add.callback(
+      [options, &action] { action = [options] { return tokenizer_add_command(*options); }; });
+}
+
 void add_tokenizer(CLI::App& app, Action& action) {
   const auto options = std::make_shared<TokenizerOptions>();
   CLI::App& tokenizer = *app.add_subcommand(
-      "tokenizer", "Train a tokenizer, or show what that of a model holds and does");
+      "tokenizer", "Train a tokenizer, add tokens to one, or show what one holds and does");
   tokenizer.require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& description, auto command) {
     CLI::App& added = *tokenizer.add_subcommand(name, description);
@@ -224,6 +238,7 @@ void add_tokenizer(CLI::App& app, Action& action) {
   decode->add_option("input", options->input, "a file of ids, or - for standard input");
   decode->add_flag("--skip-special", options->skip_special, "leave special tokens out");
   add_tokenizer_train(tokenizer, std::make_shared<TrainTokenizerCommand>(), action);
+  add_tokenizer_add(tokenizer, std::make_shared<AddTokensCommand>(), action);
 }
 
 }  // namespace

@@ -71,7 +71,8 @@ class Conversations {
     if (!missing.empty()) {
       warnings_.push_back("tokenize: the chat template writes " + missing +
                           ", for which the tokenizer has no token: models read them as words. Name "
-                          "the template that the model was made for, or add these tokens");
+                          "the template that the model was made for, or make tokens of them by "
+                          "strata tokenizer add");
     }
     if (encoder_->turn_end().id) return;
     warnings_.emplace_back(

@@ -79,7 +79,7 @@ TEST_CASE("bash completes commands, options, their words, keys of the config and
 TEST_CASE("bash completes the commands of a command") {
   const Folder folder;
   const Bash bash(folder);
-  CHECK(bash.complete({"tokenizer", ""}) == Replies{"decode", "encode", "inspect", "train"});
+  CHECK(bash.complete({"tokenizer", ""}) == Replies{"add", "decode", "encode", "inspect", "train"});
   CHECK(bash.complete({"tokenizer", "train", "--voc"}) == Replies{"--vocab-size"});
   CHECK(bash.complete({"tokenizer", "train", "tra"}) == Replies{"train.bin"});
 }

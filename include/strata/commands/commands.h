@@ -224,6 +224,16 @@ struct TrainTokenizerCommand {
 /// replaced.
 int tokenizer_train_command(const TrainTokenizerCommand& command);
 
+/// This is what `tokenizer add` is told.
+struct AddTokensCommand {
+  std::string tokenizer{};            ///< a tokenizer.json, or its folder
+  std::vector<std::string> tokens{};  ///< that are added
+  std::filesystem::path output{};     ///< the folder that is made
+};
+/// Makes a folder with a tokenizer that has more special tokens, and prints their ids. Throws as
+/// add_special_tokens() does, and ConfigError if the folder is there already.
+int tokenizer_add_command(const AddTokensCommand& command);
+
 /// Prints what a checkpoint, a model or token files hold, the samples of a step of a checkpoint's
 /// run, or a document of token files.
 /// Throws IoError that names a file that is missing or damaged, and ConfigError for a manifest
