@@ -24,6 +24,7 @@
 #include "strata/run/epochs.h"
 #include "strata/run/run_folder.h"
 #include "strata/run/save_room.h"
+#include "strata/run/start_weights.h"
 #include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
 
@@ -55,10 +56,11 @@ Finding examine_model(const RunConfig& config) {
   const std::string of = format_count(model.llama.parameter_count()) + " parameters";
   if (model.path.empty()) return {.name = "model", .found = of + ", drawn by run.seed"};
   return looked_at("model", of + " from " + model.path, [&](Finding& finding) {
-    const SafetensorsDirectory files(model.path);
+    const StartWeights start = open_start_weights(model);
     const ModelLayout layout = make_layout(model.llama);
-    const std::string unused = check_weights(files, layout);
-    require_shapes(files, layout);
+    const std::string unused = check_weights(start.files, layout);
+    require_shapes(start.files, layout);
+    if (!start.resized.empty()) finding.found += "; " + start.resized;
     if (!unused.empty()) warn(finding, unused);
   });
 }
@@ -70,7 +72,7 @@ Finding examine_data(RunConfig& config, int ranks) {
     config = with_steps_of_epochs(config, ranks);
     const TrainingSet set = open_training_set(config);
     const BatchOptions options = training_batches(config, 0, ranks);
-    const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config.model.path};
+    const ModelTokenizer tokenizer = tokenizer_of(config.model);
     for (const auto& source : set.sources) require_tokenizer_of(tokenizer, *source);
     ThreadPool pool(1);
     const BatchLoader loader(set.shares(), options, pool);

@@ -27,7 +27,8 @@ namespace {
 constexpr std::size_t kMostConfigBytes = 256 * kKiB;
 
 /// The same text read on top of the architecture of `model.path`, so that the keys it does not give
-/// come from there. Keys that it does give must say the same.
+/// come from there. Keys that it does give must say the same; only the vocabulary may be larger,
+/// for tokens that were added.
 RunConfig read_with_path(const std::filesystem::path& model_path, std::string_view text,
                          std::string_view source, std::span<const std::string> sets) {
   const std::filesystem::path file = model_path / "config.json";
@@ -37,6 +38,14 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
   read_fields(config, text, source, sets);
   ConfigProblems problems;
   for (const std::string& key : differing_fields(loaded, config.model.llama)) {
+    if (key == "vocab_size") {
+      if (config.model.llama.vocab_size > loaded.vocab_size) continue;
+      problems.add("model.vocab_size", "is below that of " + file.string() + ", " +
+                                           std::to_string(loaded.vocab_size) +
+                                           "; a model can be given rows for more tokens, but none "
+                                           "taken away: leave it out");
+      continue;
+    }
     problems.add("model." + key, "differs from " + file.string() + "; leave it out");
   }
   problems.throw_if_any(source);

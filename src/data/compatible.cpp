@@ -41,14 +41,19 @@ void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source
     throw IoError(source.name() + ": is from a tokenizer with " +
                   format_count(source.vocabulary()) + " ids, but model.vocab_size is " +
                   format_count(model.vocabulary) +
-                  ". Tokenize the text for this model, or set model.vocab_size for a new one");
+                  ". Tokenize the text for this model; or set model.vocab_size to " +
+                  std::to_string(source.vocabulary()) +
+                  " if it is a new one, or if tokens were added to its tokenizer");
   }
   if (model.folder.empty() || source.tokenizer_hash() == 0) return;
+  if (!model.named.empty() && hash_of(model.named) == source.tokenizer_hash()) return;
   const std::optional<std::string> own = Tokenizer::file_in(model.folder);
   if (!own) return;
   const std::string remedy = ", but the model's own is " + *own +
                              ". Tokenize the text with --tokenizer " + model.folder +
-                             ", or give the ids of that one as a file of bare ids, with data.dtype";
+                             ", or give the ids of that one as a file of bare ids, with "
+                             "data.dtype; if the file's tokenizer is that one with more tokens, "
+                             "name it as model.tokenizer";
   if (source.tokenizer_hash() == ByteTokenizer::hash()) {
     throw IoError(source.name() + ": is from the byte tokenizer of `strata tokenize`" + remedy);
   }

@@ -37,7 +37,9 @@ void RopeScaling::fields(FieldList& f) {
 
 void LlamaConfig::fields(FieldList& f) {
   f.add("vocab_size", vocab_size,
-        "Says how many rows embedding and head have, one for each id of the tokenizer. Required.")
+        "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
+        "With model.path, set it above that model's to begin with rows for tokens that strata "
+        "tokenizer add has added: each is the mean of the rows that are there.")
       .require()
       .from(1);
   f.add("hidden_size", hidden_size, "Sets the width of the residual stream in elements. Required.")

@@ -1,9 +1,13 @@
 // Finds the files of a model folder and which of them holds each tensor. A single file wins over an
 // index, and shards must lie beside their index.
 
+#include <algorithm>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include "safetensors_header.h"
+#include "strata/base/dtype.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
@@ -42,6 +46,15 @@ void warn_of_index(const std::filesystem::path& index) {
     }
   } catch (const IoError& error) {
     log::warn("{}; the model.safetensors beside it is read", error.what());
+  }
+}
+
+template <class T>
+T converted(double value) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return Bf16(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
   }
 }
 
@@ -102,7 +115,41 @@ std::vector<std::string> SafetensorsDirectory::tensors() const {
 }
 
 const StoredTensor& SafetensorsDirectory::info(std::string_view name) const {
-  return home_of(name).info(name);
+  const auto extended = extended_.find(name);
+  return extended == extended_.end() ? home_of(name).info(name) : extended->second.info;
+}
+
+template <class T>
+void SafetensorsDirectory::read(std::string_view name, std::int64_t first_element,
+                                std::span<T> out) const {
+  const SafetensorsFile& home = home_of(name);
+  const auto extended = extended_.find(name);
+  if (extended == extended_.end()) return home.read(name, first_element, out);
+  const Extended& matrix = extended->second;
+  const std::int64_t count = std::ssize(out);
+  if (first_element < 0 || count > matrix.info.elements - first_element) {
+    return home.read(name, first_element, out);  // which refuses it
+  }
+  const std::int64_t stored =
+      std::clamp<std::int64_t>(matrix.stored_elements - first_element, 0, count);
+  if (stored > 0) home.read(name, first_element, out.first(static_cast<std::size_t>(stored)));
+  for (std::int64_t i = stored; i < count; ++i) {
+    const auto column = static_cast<std::size_t>((first_element + i) % std::ssize(matrix.row));
+    out[static_cast<std::size_t>(i)] = converted<T>(matrix.row[column]);
+  }
+}
+
+template void SafetensorsDirectory::read(std::string_view, std::int64_t, std::span<double>) const;
+template void SafetensorsDirectory::read(std::string_view, std::int64_t, std::span<float>) const;
+template void SafetensorsDirectory::read(std::string_view, std::int64_t, std::span<Bf16>) const;
+
+void SafetensorsDirectory::append_rows(const std::string& name, std::int64_t rows,
+                                       std::vector<double> row) {
+  Extended matrix{.info = home_of(name).info(name), .row = std::move(row)};
+  matrix.stored_elements = matrix.info.elements;
+  matrix.info.shape.front() += rows;
+  matrix.info.elements += rows * std::ssize(matrix.row);
+  extended_.emplace(name, std::move(matrix));
 }
 
 const SafetensorsFile& SafetensorsDirectory::home_of(std::string_view name) const {

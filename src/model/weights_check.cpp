@@ -14,12 +14,10 @@
 #include "strata/base/dtype.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/model/resize_vocabulary.h"
 
 namespace strata {
 namespace {
-
-constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-constexpr std::string_view kHead = "lm_head.weight";
 
 /// Returns the beginning of a tensor's name that it shares with its layer, "model.layers.3.", or an
 /// empty text for other tensors.
@@ -105,9 +103,9 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
   std::vector<std::string> unused;
   for (const std::string& name : files.tensors()) {
     if (used.contains(name)) continue;
-    if (name == kHead) {
-      if (same_values(files, kHead, kEmbedding)) continue;
-      refuse(name, "differs from " + std::string(kEmbedding) +
+    if (name == kHeadName) {
+      if (same_values(files, kHeadName, kEmbeddingName)) continue;
+      refuse(name, "differs from " + std::string(kEmbeddingName) +
                        ", but tie_word_embeddings says that they are one; set it to false in the "
                        "model's config.json to train both, or take the tensor out of the file");
     }

@@ -111,7 +111,14 @@ class Collection {
       added_[std::string(kTokenizerConfigName)] =
           "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n";
     }
-    const SpecialTokens special = Tokenizer::load(from)->special_tokens();
+    const auto tokenizer = Tokenizer::load(from);
+    const SpecialTokens special = tokenizer->special_tokens();
+    if (tokenizer->vocabulary() > config.llama.vocab_size) {
+      log::warn(
+          "{} has {} ids, more than model.vocab_size, so no program can use it with the model; set "
+          "model.vocab_size to {}, or name the model's own tokenizer",
+          from, tokenizer->vocabulary(), tokenizer->vocabulary());
+    }
     end_ = special.eos;
     begin_ = special.bos;
   }

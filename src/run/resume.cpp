@@ -237,7 +237,12 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
     lines.push_back(field.path + ": was " + shortened(was->second) + ", is " +
                     shortened(field.value));
     if (effect == KeyEffect::kModel) {
-      refused += "\n  " + lines.back() + " (another model; this cannot be allowed)";
+      refused += "\n  " + lines.back() +
+                 (field.path == "model.vocab_size"
+                      ? " (another model, and the state of the optimizer has no place for other "
+                        "tokens: begin a new run with model.path = " +
+                            (checkpoint.folder / "model").string() + ')'
+                      : " (another model; this cannot be allowed)");
       continue;
     }
     const bool allowed =

@@ -28,6 +28,7 @@
 #include "strata/run/backend_choice.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/save_room.h"
+#include "strata/run/start_weights.h"
 #include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
 
@@ -234,9 +235,7 @@ void Session::may_end() const {
 void Session::open_data() {
   BatchOptions options = training_batches(config_, ranks_.rank(), ranks_.size());
   train_set_ = open_training_set(config_);
-  const ModelSection& model = config_.model;
-  const ModelTokenizer tokenizer{.vocabulary = options.vocabulary,
-                                 .folder = model.path.empty() ? model.tokenizer : model.path};
+  const ModelTokenizer tokenizer = tokenizer_of(config_.model);
   for (const auto& source : train_set_.sources) require_tokenizer_of(tokenizer, *source);
   train_ = std::make_unique<BatchLoader>(train_set_.shares(), options, *backend_.pool);
   if (config_.data.validation.empty()) return;
@@ -331,7 +330,9 @@ void Session::set_state(WorkProgress& work) {
                        config.model.llama.initializer_range, *backend_.pool, &work);
   } else {
     work.begin("reading weights", {.total = state().weight_bytes()});
-    state().load(SafetensorsDirectory(config.model.path), *backend_.pool, &work);
+    const StartWeights start = open_start_weights(config.model);
+    if (!start.resized.empty() && ranks_.rank() == 0) log::info("{}", start.resized);
+    state().load(start.files, *backend_.pool, &work);
   }
 }
 

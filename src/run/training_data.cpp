@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "strata/base/narrow.h"
-#include "strata/data/compatible.h"
 #include "strata/data/joined_tokens.h"
 #include "strata/data/open_source.h"
 #include "strata/data/packed_tokens.h"
@@ -85,6 +84,12 @@ std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config) {
   auto tokens = open_files(config.data, config.data.validation.list.at(0));
   if (config.data.packing) return pack(std::move(tokens), config.data);
   return tokens;
+}
+
+ModelTokenizer tokenizer_of(const ModelSection& model) {
+  return {.vocabulary = model.llama.vocab_size,
+          .folder = model.path.empty() ? model.tokenizer : model.path,
+          .named = model.tokenizer};
 }
 
 BatchOptions training_batches(const RunConfig& config, int rank, int ranks) {

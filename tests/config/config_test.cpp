@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using strata::ConfigError;
 using strata::RunConfig;
 using strata::TrainingData;
+using namespace std::string_literals;
 
 /// A folder that is removed at the end.
 struct Folder {
@@ -468,6 +469,15 @@ TEST_CASE("the architecture comes from model.path and must not be contradicted")
 
   strata::save_run_config(c, folder.path / "resolved.json");
   CHECK(strata::load_run_config(folder.path / "resolved.json").model.llama == c.model.llama);
+
+  // Only for more tokens rows are added.
+  const RunConfig larger = strata::load_run_config(run, std::vector{path, "model.vocab_size=102"s});
+  CHECK(larger.model.llama.vocab_size == 102);
+  strata::save_run_config(larger, folder.path / "larger.json");
+  CHECK(strata::load_run_config(folder.path / "larger.json").model.llama == larger.model.llama);
+  CHECK_THROWS_WITH(
+      strata::load_run_config(run, std::vector{path, "model.vocab_size=99"s}),
+      ContainsSubstring("model.vocab_size: is below that of") && ContainsSubstring("100"));
 }
 
 TEST_CASE("gradients are as wide as the run computes unless they are named") {

@@ -15,7 +15,9 @@
 #include "strata/data/batch.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
+#include "strata/tokenizer/tokenizer.h"
 #include "support/catch.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -66,6 +68,30 @@ TEST_CASE("bytes are refused for weights that came with another tokenizer") {
     CHECK_NOTHROW(require_tokenizer_of({.vocabulary = 32'000}, *bytes));
     std::filesystem::remove(file);
   }
+}
+
+TEST_CASE("a token file may be from the tokenizer that a model is to have in place of its own") {
+  const ScratchFolder folder;
+  const std::string goldens = test::tokenizer_goldens_folder();
+  std::filesystem::create_directories(folder.file("model"));
+  std::filesystem::copy_file(goldens + "/llama3.json", folder.file("model/tokenizer.json"));
+  const std::string other = goldens + "/gpt2.json";
+  const auto of = [&](const std::string& tokenizer) {
+    const auto loaded = Tokenizer::load(tokenizer);
+    return token_file(folder, "a.bin", loaded->vocabulary(), loaded->hash());
+  };
+  ModelTokenizer model{.vocabulary = 5'000, .folder = folder.file("model")};
+  CHECK_NOTHROW(require_tokenizer_of(model, *of(goldens + "/llama3.json")));
+  REQUIRE_THROWS_WITH(require_tokenizer_of(model, *of(other)),
+                      ContainsSubstring("is from another tokenizer") &&
+                          ContainsSubstring("name it as model.tokenizer"));
+  model.named = other;
+  CHECK_NOTHROW(require_tokenizer_of(model, *of(other)));
+  CHECK_NOTHROW(require_tokenizer_of(model, *of(goldens + "/llama3.json")));
+  CHECK_THROWS_AS(require_tokenizer_of(model, *of(goldens + "/digits.json")), IoError);
+  model.vocabulary = 10;
+  REQUIRE_THROWS_WITH(require_tokenizer_of(model, *of(other)),
+                      ContainsSubstring("set model.vocab_size to "));
 }
 
 TEST_CASE("a validation set from another tokenizer than the training set is refused") {

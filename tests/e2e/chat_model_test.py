@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""From a base model and a file of chats to a model that stops, for every built-in template; and from nothing to a
-model that transformers reads. What is exported is read by transformers' own classes, which need no torch.
+"""From a base model and a file of chats to a model that stops, for every built-in template, also where the markers are
+tokens that were added; and from nothing to a model that transformers reads. What is exported is read by transformers'
+own classes, which need no torch.
 
   chat_model_test.py STRATA TOKENIZER_JSON    exit code 77 if there is no transformers
 """
@@ -129,8 +130,55 @@ class Check:
         for file in gone:
             file.rename(file.with_name(file.name.removeprefix("gone ")))
 
+    def added_tokens(self, tied):
+        """Markers of chats become tokens as transformers adds them, and the model learns to end its turn with one."""
+        name, markers = f"added-{tied}", ["<|im_start|>", "<|im_end|>"]
+        plain = self.scratch / f"{name}-plain"
+        plain.mkdir()
+        tree = json.loads((self.tokenizer / "tokenizer.json").read_text())
+        tree["added_tokens"] = [token for token in tree["added_tokens"] if token["content"] not in MARKERS]
+        write(plain / "tokenizer.json", tree)
+        write(plain / "tokenizer_config.json", json.loads((self.tokenizer / "tokenizer_config.json").read_text()))
+        own = 1 + max(token["id"] for token in tree["added_tokens"])
+        text, data = self.scratch / "text.txt", self.scratch / f"{name}.bin"
+        self.run("tokenize", text, "--tokenizer", plain, "--output", data)
+        self.train(f"{name}-new", {"tokenizer": str(plain), **MODEL, "vocab_size": own, "tie_word_embeddings": tied},
+                   data, 1)
+        base, words = self.scratch / f"{name}-base", self.scratch / f"{name}-words"
+        self.run("export", self.scratch / f"{name}-new", base)
+        self.run("tokenizer", "add", base, *markers, "--output", words)
+
+        theirs = AutoTokenizer.from_pretrained(base)
+        theirs.add_special_tokens({"additional_special_tokens": markers})
+        ours = AutoTokenizer.from_pretrained(words)
+        assert len(ours) == len(theirs) == own + len(markers), (len(ours), len(theirs))
+        assert ours.all_special_tokens == theirs.all_special_tokens, ours.all_special_tokens
+        added = [json.loads(each.backend_tokenizer.to_str())["added_tokens"] for each in (ours, theirs)]
+        assert added[0] == added[1], added
+        chat = f"<|im_start|>user\n{question(3)['content']}<|im_end|>\n"
+        assert ours.encode(chat) == theirs.encode(chat)
+
+        self.run("tokenize", self.chats, "--tokenizer", words, "--chat-template", "chatml", "--output", data)
+        self.train(name, {"path": str(base), "tokenizer": str(words), "vocab_size": len(theirs)}, data, 80,
+                   document_mask=True, packing=True)
+        model = self.scratch / f"{name}-model"
+        self.run("export", self.scratch / name, model)
+        config = AutoConfig.from_pretrained(model)
+        assert (config.vocab_size, config.tie_word_embeddings) == (len(theirs), tied), config
+        end = theirs.convert_tokens_to_ids("<|im_end|>")
+        assert GenerationConfig.from_pretrained(model).eos_token_id == [self.ids["</s>"], end]
+        exported = AutoTokenizer.from_pretrained(model)
+        assert exported.encode(chat) == theirs.encode(chat)
+        assert exported.decode([end], skip_special_tokens=True) == ""
+        line = json.loads(self.run("generate", model, "--chat", "--prompt", question(7)["content"], "--max-tokens", 40,
+                                   "--json", "--logprobs").stdout)
+        assert line["finish_reason"] == "stop" and line["ids"][-1] == end, line
+        assert line["text"].strip() == ANSWER, line
+
     def all(self):
         base = self.from_nothing()
+        for tied in (False, True):
+            self.added_tokens(tied)
         for name in ENDS:
             self.template(base, name)
         print(f"{len(ENDS)} templates: answers stop")

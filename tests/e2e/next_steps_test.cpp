@@ -90,6 +90,34 @@ TEST_CASE("what is proposed after an import, and of a model with a template, can
   CHECK_THAT(run_next(folder, exported, "", {}), ContainsSubstring("strata chat "));
 }
 
+TEST_CASE("what is proposed after tokens were added to a model's tokenizer can be typed") {
+  const Folder folder;
+  ended_well(folder, train_tiny(folder, "made",
+                                "--set model.vocab_size=604 --set run.steps=1 --set "
+                                "optimizer.warmup_steps=0"));
+  ended_well(folder, "export " + (folder / "made") + " " + (folder / "model"));
+  fs::copy_file(tokenizer_goldens_folder() + "/llama3.json", folder / "model/tokenizer.json");
+  std::ofstream chats(folder / "chats.jsonl");
+  for (int i = 0; i < 20; ++i) {
+    chats << R"({"prompt": "Is it far?", "completion": "Ten minutes on foot."})" << '\n';
+  }
+  chats.close();
+  auto config = parse_json<nlohmann::json>(read_file(configs_folder() + "/tiny-cpu.json"));
+  config.erase("model");
+  config["run"]["steps"] = 1;
+  config["run"]["output"] = folder / "tuned";
+  config["optimizer"]["warmup_steps"] = 0;
+  config["data"] = {{"sequence_length", 32}};
+  std::ofstream(folder / "config.json") << config;
+  const Outcome added = ended_well(folder, "tokenizer add " + (folder / "model") +
+                                               " '<|im_start|>' '<|im_end|>' --output \"" +
+                                               (folder / "chat words") + "\"");
+  CHECK_THAT(
+      run_next(folder, added, "", Names{{"CHATS", "chats.jsonl"}, {"CONFIG", "config.json"}}),
+      ContainsSubstring(" --set model.vocab_size=606 "));
+  CHECK(fs::exists(folder / "tuned/checkpoints"));
+}
+
 TEST_CASE("what is proposed after a run that was interrupted, and after tune, can be typed") {
   const Folder folder;
   const std::string train = train_tiny(folder, "run", "--set run.log_every=1000000 ");

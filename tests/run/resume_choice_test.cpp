@@ -406,6 +406,10 @@ TEST_CASE("another model is refused and cannot be allowed") {
                ContainsSubstring(key + ": was ") && ContainsSubstring("another model"));
     CHECK_THAT(complaint(now, before, {key}), ContainsSubstring("another model"));
   }
+  RunConfig resized = before;
+  resized.model.llama.vocab_size += 2;
+  CHECK_THAT(complaint(before, resized),
+             ContainsSubstring("no place for other tokens: begin a new run with model.path = "));
   // The same model in other words.
   RunConfig now = before;
   now.model.llama.rope_scaling = RopeScaling{};

@@ -14,10 +14,12 @@ namespace strata {
 struct ModelTokenizer {
   std::int64_t vocabulary = 0;  ///< ids that the model has rows for
   std::string folder{};         ///< where the weights came from; empty for a new model
+  std::string named{};  ///< the tokenizer that the model is to have instead; empty: its folder's
 };
 
-/// Throws IoError if the source's vocabulary is larger than the model's, or if the byte tokenizer
-/// made it and the model came with a tokenizer of its own (see Tokenizer::file_in).
+/// Throws IoError if the source's vocabulary is larger than the model's, or if the model came with
+/// a tokenizer of its own (see Tokenizer::file_in) and the source is neither from that nor from the
+/// one that is named instead.
 void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source);
 
 /// Throws IoError, naming two of them, if sources that are trained on together say from which

@@ -82,17 +82,26 @@ class SafetensorsDirectory {
   [[nodiscard]] const StoredTensor& info(std::string_view name) const;
   /// Reads as SafetensorsFile::read does.
   template <class T>
-  void read(std::string_view name, std::int64_t first_element, std::span<T> out) const {
-    home_of(name).read(name, first_element, out);
-  }
+  void read(std::string_view name, std::int64_t first_element, std::span<T> out) const;
+  /// Lets a matrix end with `rows` more rows, each of which is `row`, for info() and read(); the
+  /// file stays as it is. To be called before others read, and once for a tensor.
+  void append_rows(const std::string& name, std::int64_t rows, std::vector<double> row);
 
  private:
+  /// A matrix that has more rows here than in its file.
+  struct Extended {
+    StoredTensor info;                 ///< with all rows
+    std::int64_t stored_elements = 0;  ///< those of the file
+    std::vector<double> row;           ///< what the others hold
+  };
+
   void open_shards(const std::filesystem::path& index);
   [[nodiscard]] const SafetensorsFile& home_of(std::string_view name) const;
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;  ///< by file name
   std::map<std::string, const SafetensorsFile*, std::less<>> homes_;
+  std::map<std::string, Extended, std::less<>> extended_;
 };
 
 }  // namespace strata

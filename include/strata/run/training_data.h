@@ -8,6 +8,7 @@
 
 #include "strata/config/config.h"
 #include "strata/data/batch.h"
+#include "strata/data/compatible.h"
 #include "strata/data/packed_tokens.h"
 #include "strata/data/token_source.h"
 
@@ -33,6 +34,8 @@ struct TrainingSet {
 [[nodiscard]] TrainingSet open_training_set(const RunConfig& config);
 /// Opens the files of data.validation, of which there are some, as one source. Throws likewise.
 [[nodiscard]] std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config);
+/// Returns what token files of a run must belong to.
+[[nodiscard]] ModelTokenizer tokenizer_of(const ModelSection& model);
 /// Returns what a loader of the training set is made for on one rank.
 [[nodiscard]] BatchOptions training_batches(const RunConfig& config, int rank, int ranks);
 

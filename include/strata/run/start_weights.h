@@ -1,0 +1,23 @@
+// The weights that a run begins with where it begins with a model: those of model.path, with rows
+// for more tokens if model.vocab_size asks for them. A session loads them, and `doctor` looks at
+// them.
+#pragma once
+
+#include <string>
+
+#include "strata/config/config.h"
+#include "strata/model/safetensors.h"
+
+namespace strata {
+
+struct StartWeights {
+  SafetensorsDirectory files;  ///< with as many rows as the config's model has
+  std::string resized;         ///< what is said of rows that it lacked; empty: it lacked none
+};
+
+/// Opens the weights of model.path, and reads embedding and head if they are resized. Throws
+/// IoError and ConfigError for files that cannot be read, are damaged, or have other rows than
+/// their config.json says.
+[[nodiscard]] StartWeights open_start_weights(const ModelSection& model);
+
+}  // namespace strata
