@@ -159,7 +159,7 @@ TEST_CASE("every token of a choice is scored, the first one after the end of a d
   REQUIRE(lines.size() == 3);
   write_tokens(folder / "a.bin", 257, {256, 'a'}, {});
   const auto alone = evaluated(folder, model + "--context 2 --input " + (folder / "a.bin")).at(0);
-  for (const std::size_t i : {0, 1}) {
+  for (std::size_t i = 0; i < 2; ++i) {
     const std::vector<double> sums = lines[i]["loglikelihoods"];
     CHECK(sums.at(0) == Approx(-alone["loss"].get<double>()).epsilon(1e-5));
     CHECK(lines[i]["choice"] == std::ranges::max_element(sums) - sums.begin());
