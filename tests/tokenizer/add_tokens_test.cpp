@@ -199,7 +199,7 @@ TEST_CASE("tokens that cannot be added are refused with the reason") {
   }
   folder.write("base/special_tokens_map.json", "[]");
   CHECK_THAT(refusal_of(base, kMarkers),
-             ContainsSubstring("special_tokens_map.json: is no JSON object"));
+             ContainsSubstring("special_tokens_map.json: $: an object is"));
   CHECK_THROWS_AS(add_special_tokens(folder.file("nowhere"), kMarkers), IoError);
 }
 
