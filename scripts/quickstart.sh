@@ -56,7 +56,9 @@ if [ -z "${STRATA:-}" ]; then
 fi
 # validation_tokens FILE: what `strata tokenize` has said of the validation set. Each document has
 # one token more than text, which ends it.
-validation_tokens() { awk '/-validation.bin: / { gsub(",", ""); print $(NF - 1) }' "$1"; }
+validation_tokens() {
+  awk '/-validation.bin: / { gsub(",", ""); for (i = 2; i <= NF; ++i) if ($i == "tokens") print $(i - 1) }' "$1"
+}
 awk -v pairs="$pair_model_loss" -v tokens="$(validation_tokens data/quickstart/tokens.txt)" \
   -v bytes="$(validation_tokens data/quickstart/bytes.txt)" '
   function value(key) {
