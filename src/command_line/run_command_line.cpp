@@ -14,6 +14,7 @@
 
 #include "command_line/sub_commands.h"
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/utf8.h"
 #include "strata/base/version.h"
@@ -72,6 +73,7 @@ int run_program(int argc, char** argv) {
   CLI::App app("strata trains LLaMA models whose state is larger than GPU memory", "strata");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
+    log::configure(0, 1, "");  // standard output is for results, before a command begins as well
     require_text(arguments);
     Action action;
     app.require_subcommand(1);

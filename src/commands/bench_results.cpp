@@ -20,6 +20,7 @@
 #include "strata/base/fields.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
+#include "strata/benchmark/suite.h"
 
 namespace strata {
 
@@ -61,8 +62,21 @@ bool write_results(const BenchOptions& options, const nlohmann::json& json) {
   return true;
 }
 
+namespace {
+
+/// Returns the words by which this process was started.
+std::vector<std::string> words_of_process() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+}  // namespace
+
 nlohmann::json origin_of(const RunConfig& config) {
-  const Provenance machine = this_machine();
+  Provenance machine = this_machine();
+  machine.command = shell_line(words_of_process());
   nlohmann::json json{{"provenance", parse_json<nlohmann::json>(write_fields(machine))}};
   for (const FieldText& field : field_texts(config)) {
     json["config"][field.path] = parse_json<nlohmann::json>(field.value);

@@ -5,8 +5,25 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/chat/chat_template.h"
+#include "strata/data/byte_tokenizer.h"
+#include "strata/model/config.h"
+#include "strata/tokenizer/tokenizer.h"
 
 namespace strata {
+
+namespace {
+
+/// Tells whether a model's folder has no tokenizer, and its ids are not bytes.
+bool needs_tokenizer(const std::filesystem::path& folder) {
+  try {
+    return !Tokenizer::file_in(folder.string()) &&
+           load_llama_config(folder / "config.json").vocab_size != ByteTokenizer::kVocabulary;
+  } catch (const Error&) {  // it says what is wrong when it is used
+    return false;
+  }
+}
+
+}  // namespace
 
 void say_next(const std::string& commands) { log::info("next     {}", commands); }
 
@@ -16,8 +33,9 @@ std::string trying_out(const std::filesystem::path& model, const std::filesystem
     is_talked_to = ChatTemplate::of_model((folder / "").string()).has_value();
   } catch (const Error&) {  // it says what is wrong when it is used
   }
-  return is_talked_to ? "strata chat " + shell_word(model)
-                      : "strata generate " + shell_word(model) + " --prompt TEXT";
+  if (is_talked_to) return "strata chat " + shell_word(model);
+  return "strata generate " + shell_word(model) +
+         (needs_tokenizer(folder) ? " --tokenizer TOKENIZER" : "") + " --prompt TEXT";
 }
 
 }  // namespace strata

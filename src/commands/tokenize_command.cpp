@@ -40,6 +40,7 @@ std::string files_text(const std::string& output, std::int64_t shards) {
 /// Returns how a model is trained on what was made.
 std::string after_tokenizing(const TokenizeOptions& options) {
   std::string text = "strata train CONFIG --set data.train=" + shell_word(options.output);
+  if (!options.tokenizer.empty()) text += " --set model.tokenizer=" + shell_word(options.tokenizer);
   if (options.validation_output.empty()) return text;
   return text + " --set data.validation=" + shell_word(options.validation_output);
 }

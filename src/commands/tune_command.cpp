@@ -177,9 +177,10 @@ std::string remarks(const TuneKeys& keys, bool timing_searched) {
 }
 
 /// Returns what was found as `--set` takes it.
-std::string chosen_text(const RunConfig& base, const RunConfig& found) {
+std::string chosen_text(const TuneModel& model, const RunConfig& found) {
   std::string text;
-  for (const std::string& set : assignments(base, found)) text += " --set " + set;
+  for (const std::string& set : model.option_sets) text += " --set " + set;
+  for (const std::string& set : assignments(model.given, found)) text += " --set " + set;
   return text.empty() ? " nothing: the config is the best of what may be changed" : text;
 }
 
@@ -296,6 +297,7 @@ nlohmann::ordered_json json_of(const TuneResult& result, const TuneModel& model,
                             {"host_bytes", setup.host_bytes()},
                             {"prediction", json_of(tuned.prediction)}});
   }
+  json["options"] = model.option_sets;
   json["chosen"] = found_keys(model.given, chosen.put_into(model.given));
   return json;
 }
@@ -332,7 +334,7 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
   TuneKeys chosen = result.best.front().keys;
   if (options.measure > 0) chosen = measure_best(result, model.base, options, target.ranks);
   text = remarks(chosen, space.timing) +
-         "chosen:" + chosen_text(model.given, chosen.put_into(model.given)) + "\n";
+         "chosen:" + chosen_text(model, chosen.put_into(model.given)) + "\n";
   page.print(text);
   if (!options.plan.json.empty()) {
     write_json(json_of(result, model, target, chosen), options.plan.json);

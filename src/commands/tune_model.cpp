@@ -160,6 +160,7 @@ TuneModel load_tune_model(const TuneOptions& options) {
   const std::string text = read_text_file(file, kMostConfigBytes);
   const std::vector<std::string> sets = assignments(options);
   TuneModel model;
+  model.option_sets.assign(sets.begin() + std::ssize(options.sets), sets.end());
   RunConfig any;
   model.keys = given_paths(fields_of(any), text, file.string());
   const bool model_alone = contains(model.keys, "hidden_size");

@@ -19,8 +19,9 @@ struct TuneModel {
   RunConfig base;
   /// The same as the user gave it, to be written with what was found.
   RunConfig given;
-  std::vector<std::string> keys;        ///< that the file, --set or other options give
-  std::vector<std::string> typed_keys;  ///< of them, those of the command line
+  std::vector<std::string> option_sets;  ///< what options other than --set change in it, as --set
+  std::vector<std::string> keys;         ///< that the file, --set or other options give
+  std::vector<std::string> typed_keys;   ///< of them, those of the command line
 };
 
 /// Reads the model that the options name. Throws ConfigError and IoError that name what is wrong.

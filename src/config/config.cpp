@@ -52,12 +52,22 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
   return config;
 }
 
-/// Throws ConfigError if the config says in steps and in epochs how long the run is.
-void require_one_length(RunConfig config, std::string_view text, std::string_view source,
-                        std::span<const std::string> sets) {
+/// Lets the command line say how long the run is where the file says it the other way. Throws
+/// ConfigError if one of them says it in steps and in epochs.
+void choose_length(RunConfig& config, std::string_view text, std::string_view source,
+                   std::span<const std::string> sets) {
   if (!config.run.epochs) return;
-  const std::vector<std::string> given = given_paths(fields_of(config), text, source, sets);
-  if (std::ranges::find(given, "run.steps") == given.end()) return;
+  const auto gives = [&](std::string_view json, std::span<const std::string> more,
+                         std::string_view key) {
+    RunConfig any;
+    const std::vector<std::string> given = given_paths(fields_of(any), json, source, more);
+    return std::ranges::find(given, key) != given.end();
+  };
+  const bool types_steps = gives("{}", sets, "run.steps");
+  const bool types_epochs = gives("{}", sets, "run.epochs");
+  if (types_epochs && !types_steps) config.run.steps = RunSection().steps;
+  if (types_steps && !types_epochs) config.run.epochs.reset();
+  if (types_steps != types_epochs || !gives(text, sets, "run.steps")) return;
   ConfigProblems problems;
   problems.add("run.epochs",
                "excludes run.steps, which is given as well; leave one of them out, or "
@@ -92,7 +102,7 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
     config = read_with_path(path, text, source, sets);
     config.model.path = path;
   }
-  require_one_length(config, text, source, sets);
+  choose_length(config, text, source, sets);
   expand_patterns(config.data.train);
   expand_patterns(config.data.validation);
   if (training_data == TrainingData::kOptional) {

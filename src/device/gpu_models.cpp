@@ -147,10 +147,10 @@ const GpuModel& gpu_named(std::string_view name) {
   const auto at = std::ranges::find_if(
       kModels, [&](const GpuModel& model) { return !wanted.empty() && is_named(model, wanted); });
   if (at != std::end(kModels)) return *at;
-  std::string advice;
-  if (const auto near = nearest_model(wanted)) advice = "did you mean " + *near + "? ";
+  std::string advice = "it";
+  if (const auto near = nearest_model(wanted)) advice = "did you mean " + *near + "? It";
   throw ConfigError("--gpu: strata does not know \"" + std::string(name) + "\"; " + advice +
-                    "It knows " + gpu_names() +
+                    " knows " + gpu_names() +
                     "; for another one set memory.device_limit and the rates of hardware");
 }
 

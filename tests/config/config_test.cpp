@@ -322,6 +322,20 @@ TEST_CASE("a run is as long as its steps or its epochs say, and not both") {
   CHECK_THAT(complaint({"run.epochs=0"}), ContainsSubstring("run.epochs: must be above 0"));
   CHECK_THAT(complaint({"run.epochs=2", "data.train=", "data.synthetic=true"}),
              ContainsSubstring("data.synthetic: has no end"));
+  // The command line goes before the file.
+  {
+    const Folder folder;
+    const std::filesystem::path file = folder.path / "config.json";
+    const auto length = [&](std::vector<std::string> sets) {
+      sets.emplace_back("optimizer.warmup_steps=0");
+      const strata::RunSection run = strata::load_run_config(file, sets).run;
+      return std::pair(run.epochs, run.steps);
+    };
+    strata::save_run_config(minimal({"run.steps=7"}), file);
+    CHECK(length({"run.epochs=2"}).first == 2);
+    strata::save_run_config(minimal({"run.epochs=2"}), file);
+    CHECK(length({"run.steps=7"}) == std::pair(std::optional<double>(), std::int64_t{7}));
+  }
   // Rules about steps wait until they are known.
   CHECK(complaint({"run.epochs=2", "optimizer.warmup_steps=5000"}) == "no error");
   const Folder folder;

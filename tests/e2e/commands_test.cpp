@@ -278,6 +278,7 @@ TEST_CASE("a benchmark measures 8 steps unless told, and its results say where t
     CHECK(!machine["host"].get<std::string>().empty());
     const std::string date = machine["date"];  // 2026-11-25T10:00:00Z
     CHECK((date.size() == 20 && date[10] == 'T' && date.back() == 'Z'));
+    CHECK_THAT(machine["command"].get<std::string>(), ContainsSubstring(" bench "));
     CHECK(machine.contains("gpus"));
     CHECK(machine.contains("driver"));
   };
@@ -412,11 +413,14 @@ TEST_CASE("a plan for programs is what the one for people says, and trains as it
 
 TEST_CASE("an assignment that a later one replaces is said") {
   const Folder folder;
-  const Outcome said = strata(
-      folder, "plan " + configs_folder() + "/tiny-cpu.json --set run.steps=7 --set run.steps=8");
+  const std::string plan =
+      "plan " + configs_folder() + "/tiny-cpu.json --set run.steps=7 --set run.steps=8";
+  const Outcome said = strata(folder, plan);
   CHECK(said.code == 0);
   CHECK_THAT(said.text,
              ContainsSubstring("--set run.steps=7 is replaced by the later --set run.steps=8"));
+  // Standard output has results alone.
+  CHECK(parse_json<nlohmann::json>(printed(folder, plan + " --json -"))["steps"] == 8);
 }
 
 TEST_CASE("help keeps to the width that COLUMNS gives") {

@@ -113,6 +113,8 @@ TEST_CASE("tune takes a model alone, and everything that it is told of the machi
                            (folder / "tuned.json"));
   INFO(tuned.text);
   REQUIRE(tuned.code == 0);
+  CHECK_THAT(tuned.text, ContainsSubstring("chosen: --set data.sequence_length=512 --set "
+                                           "optimizer.grad_clip=null"));
   CHECK_THAT(tuned.text, ContainsSubstring("planned for NVIDIA GeForce RTX 4090"));
   CHECK_THAT(tuned.text, ContainsSubstring("host memory 8 GiB (memory.host_limit)"));
   CHECK_THAT(tuned.text, ContainsSubstring("32 rows of 512 on 2 ranks; no clipping"));
