@@ -72,7 +72,7 @@ std::optional<std::string> tokenizer_folder_of(const std::string& token_file) {
   return folder;
 }
 
-NewTokenizerFolder::NewTokenizerFolder(std::string token_file, const std::string& tokenizer,
+NewTokenizerFolder::NewTokenizerFolder(const std::string& token_file, const std::string& tokenizer,
                                        const ChatTemplate* other_template, const TurnEnd& end)
     : name_(tokenizer_folder(token_file)), temporary_(name_beside(name_, "tmp")) {
   std::error_code error;

@@ -273,7 +273,7 @@ TEST_CASE("a benchmark measures 8 steps unless told, and its results say where t
   const auto check_origin = [&](const nlohmann::json& json) {
     CHECK(json["config"]["data.sequence_length"] == 32);
     CHECK(json["config"]["model.hidden_size"] == 64);
-    const nlohmann::json machine = json["provenance"];
+    const nlohmann::json& machine = json["provenance"];
     CHECK(machine["commit"] == json["commit"]);
     CHECK(!machine["host"].get<std::string>().empty());
     const std::string date = machine["date"];  // 2026-11-25T10:00:00Z

@@ -28,7 +28,7 @@ class NewTokenizerFolder {
   /// Makes it under a temporary name, of the files of `tokenizer` (one, or a folder).
   /// `other_template` takes the place of the tokenizer's own; null leaves that. Throws IoError or
   /// Error if files cannot be read or written.
-  NewTokenizerFolder(std::string token_file, const std::string& tokenizer,
+  NewTokenizerFolder(const std::string& token_file, const std::string& tokenizer,
                      const ChatTemplate* other_template, const TurnEnd& end);
   ~NewTokenizerFolder();
   NewTokenizerFolder(const NewTokenizerFolder&) = delete;
