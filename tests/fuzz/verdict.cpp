@@ -90,16 +90,19 @@ bool may_appear(const Case& c, const Ending& ending, const std::string& name) {
   constexpr std::array<std::string_view, 6> kRunFolder{"config.json", "metrics.jsonl", "train.log",
                                                        "plans.json",  "trace.json",    ".lock"};
   const std::string last = fs::path(name).filename();
+  const fs::path folder = fs::path(name).parent_path();
   const std::string& command = c.arguments.empty() ? last : c.arguments[0];
   if (command == "train") {
     const bool events = last.starts_with("events.out.tfevents.") && last.ends_with(".strata");
-    return in_checkpoint(name) || events ||
+    return in_checkpoint(name) || events || folder.filename() == "tokenizer" ||
            std::find(kRunFolder.begin(), kRunFolder.end(), last) != kRunFolder.end();
   }
   const bool written = ending.code == 0 || c.full_output;  // the result is lost, not the file
   const bool done = ending.kind == Ending::Kind::kExit && written;
+  // Beside a token file of conversations lies a folder with what made it.
   const auto same = [&](const std::string& output) {
-    return fs::path(output).lexically_normal() == fs::path(name);
+    return fs::path(output).lexically_normal() == fs::path(name) ||
+           fs::path(output + ".tokenizer").lexically_normal() == folder;
   };
   return done && std::any_of(c.outputs.begin(), c.outputs.end(), same);
 }
