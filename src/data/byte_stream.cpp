@@ -1,3 +1,7 @@
+// Reads files and standard input for tokenize() and the training of tokenizers, which see the same
+// bytes whether they were packed or not. All streams promise the same: bytes in their order, and an
+// error that names the file.
+
 #include "data/byte_stream.h"
 
 #include <unistd.h>
@@ -64,6 +68,18 @@ std::string_view PeekStream::peek(std::size_t bytes) {
     if (got == 0) break;
   }
   return std::string_view(buffer_.data(), buffer_.size()).substr(begin_);
+}
+
+std::size_t PieceStream::read(std::span<char> out) {
+  while (given_ == piece_.size() && !ended_) {
+    piece_.clear();
+    given_ = 0;
+    ended_ = !make(piece_);
+  }
+  const std::size_t bytes = std::min(out.size(), piece_.size() - given_);
+  std::copy_n(piece_.begin() + static_cast<std::ptrdiff_t>(given_), bytes, out.begin());
+  given_ += bytes;
+  return bytes;
 }
 
 std::size_t PeekStream::read(std::span<char> out) {

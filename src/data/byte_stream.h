@@ -24,6 +24,20 @@ class ByteStream {
   [[nodiscard]] virtual std::size_t consumed() const = 0;
 };
 
+/// A stream of bytes that are made piece by piece.
+class PieceStream : public ByteStream {
+ public:
+  [[nodiscard]] std::size_t read(std::span<char> out) final;
+
+ private:
+  /// Puts what comes next into `piece`, which is empty, perhaps nothing. Returns false at the end.
+  [[nodiscard]] virtual bool make(std::string& piece) = 0;
+
+  std::string piece_{};
+  std::size_t given_ = 0;  ///< bytes of the piece
+  bool ended_ = false;
+};
+
 /// A stream of which what comes next can be looked at.
 class PeekStream final : public ByteStream {
  public:

@@ -1,3 +1,6 @@
+// What a thread of tokenize() does with its part of the input: texts and records become ids here,
+// and whatever is wrong with one is kept, by its place, for the thread that writes.
+
 #include "data/encode_batch.h"
 
 #include <algorithm>

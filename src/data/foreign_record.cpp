@@ -123,7 +123,6 @@ std::string_view mapping_text(RecordKind kind) {
 }
 
 std::string as_conversation(RecordKind kind, std::string_view json) {
-  if (kind == RecordKind::kMessages) return std::string(json);
   const Json record = parse_json<Json>(json);
   Json conversation{{"messages", kind == RecordKind::kAlpaca ? alpaca(record) : share_gpt(record)}};
   for (const char* const kept : {"tools", "documents", "chat_template_kwargs"}) {

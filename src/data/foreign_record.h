@@ -20,9 +20,9 @@ enum class RecordKind : std::uint8_t {
 /// Returns what the log says of records of this kind that were found.
 [[nodiscard]] std::string_view mapping_text(RecordKind kind);
 
-/// Returns the conversation that a record of kShareGpt or kAlpaca is, as JSON with "messages"; of
-/// kMessages the record as it is. Throws IoError, without file and line, for members that are
-/// missing or no texts, and for a role that is not known.
+/// Returns the conversation that a record of kShareGpt or kAlpaca is, as JSON with "messages".
+/// Throws IoError, without file and line, for members that are missing or no texts, and for a role
+/// that is not known.
 [[nodiscard]] std::string as_conversation(RecordKind kind, std::string_view json);
 
 }  // namespace strata

@@ -74,7 +74,7 @@ std::string empty_record(const std::vector<std::string>& columns) {
   return json_text(record, kOneLine, NotUtf8::kReplace);
 }
 
-class ParquetStream final : public ByteStream {
+class ParquetStream final : public PieceStream {
  public:
   ParquetStream(const std::string& file, const Library& library, const RecordRules& rules)
       : name_(file), file_bytes_(fs::file_size(file)) {
@@ -85,14 +85,6 @@ class ParquetStream final : public ByteStream {
     say_where([&] { rows_->choose(wanted); });
   }
 
-  std::size_t read(std::span<char> out) override {
-    while (given_ == lines_.size() && !ended_) read_more();
-    const std::size_t bytes = std::min(out.size(), lines_.size() - given_);
-    std::copy_n(lines_.begin() + static_cast<std::ptrdiff_t>(given_), bytes, out.begin());
-    given_ += bytes;
-    return bytes;
-  }
-
   std::size_t consumed() const override {
     if (ended_) return file_bytes_;
     const auto rows = static_cast<double>(std::max<std::int64_t>(1, rows_->rows()));
@@ -101,10 +93,9 @@ class ParquetStream final : public ByteStream {
   }
 
  private:
-  void read_more() {
-    lines_.clear();
-    given_ = 0;
-    say_where([&] { ended_ = !rows_->next(lines_); });
+  bool make(std::string& lines) override {
+    say_where([&] { ended_ = !rows_->next(lines); });
+    return !ended_;
   }
 
   /// Throws IoError if no row can be a record, for a reason that each of them would name.
@@ -135,8 +126,6 @@ class ParquetStream final : public ByteStream {
   std::string name_;
   std::size_t file_bytes_;
   std::unique_ptr<ParquetRows> rows_{};
-  std::string lines_{};    ///< of the rows that were read last
-  std::size_t given_ = 0;  ///< of them
   bool ended_ = false;
 };
 
