@@ -15,6 +15,7 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
+#include "strata/base/shell_word.h"
 #include "strata/base/text.h"
 
 namespace strata {
@@ -173,12 +174,6 @@ Json take(Json& json, const char* key) {
   return member;
 }
 
-bool is_plain(char c) {
-  constexpr std::string_view kPlain = "%+,-./:=@_";
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         kPlain.find(c) != std::string_view::npos;
-}
-
 }  // namespace
 
 void SuiteGeneration::fields(FieldList& f) {
@@ -253,16 +248,7 @@ std::vector<std::string> arguments_of(const SuiteRow& row) {
 
 std::string shell_line(std::span<const std::string> words) {
   std::string line;
-  for (const std::string& word : words) {
-    if (!line.empty()) line += ' ';
-    if (!word.empty() && std::ranges::all_of(word, is_plain)) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += '\'';
-  }
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
 }
 

@@ -23,13 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostBytes = 256 * kMiB;
 constexpr const char* kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
-/// Whatever transformers may look for to make tokens, and to generate.
-constexpr const char* kCopied[] = {
-    "added_tokens.json", "chat_template.jinja",     "generation_config.json", "merges.txt",
-    "tekken.json",       "special_tokens_map.json", "tokenizer.json",         "tokenizer.model",
-    "vocab.json",        "tokenizer_config.json"};
-/// What tiktoken's files, such as qwen.tiktoken, end with.
-constexpr const char* kRanks = ".tiktoken";
+constexpr const char* kGenerationConfig = "generation_config.json";
 
 /// Returns the text of kIndex: which file holds which tensor.
 std::string index_text(const CheckpointLayout& files, const ModelLayout& layout) {
@@ -50,11 +44,9 @@ std::string index_text(const CheckpointLayout& files, const ModelLayout& layout)
   return json_text(index, 2) + '\n';
 }
 
-/// Returns whether a file of this name is copied as it is.
-bool is_copied(std::string_view name) {
-  return name.ends_with(kRanks) || is_other_template(name) ||
-         std::ranges::find(kCopied, name) != std::end(kCopied);
-}
+/// Returns whether a file of this name is copied as it is: transformers may look for it to make
+/// tokens, or to generate.
+bool is_copied(std::string_view name) { return is_of_tokenizer(name) || name == kGenerationConfig; }
 
 }  // namespace
 
