@@ -22,7 +22,7 @@ void warn_of_replaced(const std::vector<std::string>& sets) {
     const std::string key = sets[i].substr(0, sets[i].find('=') + 1);
     for (std::size_t j = sets.size() - 1; j > i; --j) {
       if (!sets[j].starts_with(key) || sets[j] == sets[i]) continue;
-      const auto shown = [](const std::string& text) {  // the log is not configured yet
+      const auto shown = [](const std::string& text) {  // in one line
         return printable_name(shortened(text));
       };
       log::warn("--set {} is replaced by the later --set {}", shown(sets[i]), shown(sets[j]));

@@ -42,7 +42,6 @@ std::string too_slow(const Comparison& comparison, double least) {
 }  // namespace
 
 int bench_compare(const CompareOptions& options) {
-  log::configure(0, 1, "");
   const SuiteResults before = read_results(options.files.front());
   std::string slow;
   for (std::size_t i = 1; i < options.files.size(); ++i) {

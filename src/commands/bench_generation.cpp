@@ -248,7 +248,6 @@ void print_table(const GenerationResult& r, const GenerationSession& session,
 }  // namespace
 
 int bench_generation(const RunConfig& config, const BenchOptions& options) {
-  log::configure(0, 1, "");
   require_built(config.run.backend, "run.backend");
   require_results_file(options);
   if (!options.trace.empty()) require_replaceable("--trace", options.trace, SweepTrace::kKeys);

@@ -15,7 +15,6 @@
 #include "commands/model_session.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
-#include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/commands/generate.h"
@@ -37,7 +36,6 @@ Conversation conversation_of(const Json& messages) {
 }  // namespace
 
 int chat_command(const ChatOptions& options) {
-  log::configure(0, 1, "");
   const NamedModel model("chat", options.model);
   model.text().require_template();
   PromptSettings settings = model.settings(options.draw);

@@ -117,10 +117,7 @@ int print(const DoctorOptions& options, const Findings& findings) {
 }  // namespace
 
 int doctor_command(const DoctorOptions& options) {
-  if (!options.self_test) {
-    log::configure(0, 1, "");
-    return print(options, examine(options));
-  }
+  if (!options.self_test) return print(options, examine(options));
   const std::unique_ptr<Ranks> ranks = make_command_ranks("doctor --self-test");
   log::configure(ranks->rank(), ranks->size(), "");
   return end_together(*ranks, [&] {

@@ -13,7 +13,6 @@
 #include "commands/input_lines.h"
 #include "commands/model_session.h"
 #include "strata/base/error.h"
-#include "strata/base/log.h"
 #include "strata/commands/generate.h"
 #include "strata/data/compatible.h"
 #include "strata/data/open_source.h"
@@ -65,7 +64,6 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& file, std::optional<
 }  // namespace
 
 int evaluate_command(const EvaluateOptions& options) {
-  log::configure(0, 1, "");
   const NamedModel model("evaluate", options.model);
   if (!options.jsonl && is_token_file(options.input)) {
     require_no_truncation(options, options.input);

@@ -40,7 +40,6 @@ void warn_of_newer(const NamedFolder& named) {
 }  // namespace
 
 int export_command(const ExportOptions& options) {
-  log::configure(0, 1, "");
   const std::unique_ptr<Files> files = make_system_files();
   const NamedFolder named = find_named_folder(*files, options.checkpoint);
   if (!named.checkpoint) {

@@ -166,7 +166,6 @@ std::string counts_text(const GenerationCounts& counts) {
 }  // namespace
 
 int generate_command(const GenerateOptions& options) {
-  log::configure(0, 1, "");
   const StopSignals stop;
   const NamedModel model("generate", options.model);
   PromptReading how{

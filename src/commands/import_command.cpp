@@ -86,7 +86,6 @@ std::string weights_text(DType made, const std::set<StoredType>& types) {
 }  // namespace
 
 int import_command(const ImportOptions& options) {
-  log::configure(0, 1, "");
   const std::unique_ptr<Files> files = make_system_files();
   require_model(*files, options);
   const LlamaConfig model = load_llama_config(options.from / "config.json");

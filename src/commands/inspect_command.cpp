@@ -21,7 +21,6 @@
 #include "strata/base/error.h"
 #include "strata/base/file_sources.h"
 #include "strata/base/json.h"
-#include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_meter.h"
@@ -289,7 +288,6 @@ void refuse_token_options(const InspectOptions& options, const fs::path& path) {
 }  // namespace
 
 int inspect_command(const InspectOptions& options) {
-  log::configure(0, 1, "");
   FileSources named_files;
   named_files.list.push_back({.files = options.paths});
   expand_patterns(named_files);

@@ -160,7 +160,6 @@ fs::path page_file(const ReportOptions& options, const std::vector<RunHistory>& 
 }  // namespace
 
 int report_command(const ReportOptions& options) {
-  log::configure(0, 1, "");
   std::vector<RunHistory> runs;
   for (const fs::path& folder : options.runs) runs.push_back(read_run(folder));
   name_runs(runs);

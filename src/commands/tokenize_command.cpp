@@ -8,7 +8,6 @@
 
 #include "commands/next_step.h"
 #include "commands/token_printer.h"
-#include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
@@ -63,7 +62,6 @@ int show_documents(TokenizeOptions options, std::int64_t count) {
 }  // namespace
 
 int tokenize_command(TokenizeOptions options, std::int64_t show) {
-  log::configure(0, 1, "");
   if (show > 0) return show_documents(std::move(options), show);
   const StopSignals stop;
   WorkProgress work;

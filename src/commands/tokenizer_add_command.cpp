@@ -14,7 +14,6 @@
 #include "commands/new_folder.h"
 #include "commands/next_step.h"
 #include "strata/base/error.h"
-#include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
@@ -64,7 +63,6 @@ void require_ids(const std::string& folder, const ExtendedTokenizer& extended) {
 }  // namespace
 
 int tokenizer_add_command(const AddTokensCommand& command) {
-  log::configure(0, 1, "");
   const std::unique_ptr<Files> files = make_system_files();
   if (files->kind(command.output) != Files::Kind::kNothing) {
     throw ConfigError(printable_name(command.output.string()) +

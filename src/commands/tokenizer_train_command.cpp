@@ -43,7 +43,6 @@ void require_only_tokenizer(Files& files, const fs::path& folder) {
 }  // namespace
 
 int tokenizer_train_command(const TrainTokenizerCommand& command) {
-  log::configure(0, 1, "");
   const std::unique_ptr<Files> files = make_system_files();
   if (command.overwrite) require_only_tokenizer(*files, command.output);
   NewFolder folder(*files, command.output,
