@@ -21,6 +21,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
+#include "strata/config/assignments.h"
 #include "strata/config/config.h"
 #include "strata/device/gpu_models.h"
 #include "strata/run/resume.h"
@@ -413,7 +414,7 @@ void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
     }
     if (config->count() == 0) throw CLI::RequiredError("config");
     action = [options] {
-      options->bench.steps_told = sets_key(options->sets, "run.steps");
+      options->bench.steps_told = assigns(options->sets, "run.steps", options->config);
       return bench_command([options] { return load(*options, TrainingData::kOptional); },
                            options->bench);
     };

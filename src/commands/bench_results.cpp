@@ -26,11 +26,6 @@ namespace strata {
 
 namespace fs = std::filesystem;
 
-bool sets_key(const std::vector<std::string>& sets, std::string_view key) {
-  return std::ranges::any_of(
-      sets, [&](std::string_view set) { return set.substr(0, set.find('=')) == key; });
-}
-
 void require_replaceable(std::string_view option, const fs::path& file,
                          std::span<const std::string_view> keys) {
   std::error_code ignored;

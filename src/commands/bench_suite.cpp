@@ -27,6 +27,7 @@
 #include "strata/benchmark/tables.h"
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
+#include "strata/config/assignments.h"
 #include "strata/run/command_ranks.h"
 
 namespace strata {
@@ -68,8 +69,9 @@ RowRecord new_record(const Suite& suite, const SuiteRow& row, const SuiteOptions
   try {
     RunConfig config = load_run_config(row.config, row.sets, TrainingData::kOptional);
     if (!row.generation) {
-      config =
-          synthetic_run(config, sets_key(row.sets, "run.steps") ? config.run.steps : kBenchSteps);
+      config = synthetic_run(config, assigns(row.sets, "run.steps", row.config.string())
+                                         ? config.run.steps
+                                         : kBenchSteps);
     }
     return {.name = row.name,
             .title = row.title,
@@ -228,7 +230,6 @@ std::vector<SuiteJob> add_records(const Suite& suite, const SuiteOptions& option
 }  // namespace
 
 int bench_suite(const SuiteOptions& options) {
-  log::configure(0, 1, "");
   const Suite suite = suite_of(options);
   if (options.list) return print_list(suite, options);
   if (options.json == kStandardOutput) {

@@ -14,7 +14,6 @@
 #include "commands/run_ranks.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
-#include "strata/base/log.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/budget.h"
@@ -101,7 +100,7 @@ int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ran
     json.update(json_of(placement));
     json["prediction"] = json_of(prediction);
     write_json(json, options.json);
-    if (options.json == "-") return 0;
+    if (options.json == kStandardOutput) return 0;
   }
   const std::string text = device_text(device) + run.text + setup.to_string() + "blocks:\n" +
                            setup.blocks_text() + placement.to_string() + prediction.to_string() +
@@ -113,7 +112,6 @@ int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ran
 }  // namespace
 
 int plan_command(const RunConfig& config, const PlanOptions& options) {
-  log::configure(0, 1, "");
   if (options.generation) return plan_generation(config, options);
   const std::unique_ptr<Ranks> ranks = planned_ranks("plan", options);
   const auto plan = [&] { return plan_training(config, options, *ranks); };

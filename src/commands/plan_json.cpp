@@ -9,6 +9,7 @@
 #include "strata/base/json.h"
 #include "strata/base/output_file.h"
 #include "strata/base/version.h"
+#include "strata/commands/commands.h"
 
 namespace strata {
 
@@ -68,7 +69,7 @@ Json json_head(const std::string& device, int ranks) {
 
 void write_json(const Json& json, const std::string& file) {
   const std::string text = json_text(json, 2) + '\n';
-  if (file == "-") {
+  if (file == kStandardOutput) {
     std::fputs(text.c_str(), stdout);
   } else {
     write_file(file, text);

@@ -91,7 +91,8 @@ Target target_of(const RunConfig& config, const TuneOptions& options, Ranks& ran
 /// Prints what a person reads: beside JSON on standard output it goes to standard error.
 class Page {
  public:
-  explicit Page(const TuneOptions& options) : to_(options.plan.json == "-" ? stderr : stdout) {}
+  explicit Page(const TuneOptions& options)
+      : to_(options.plan.json == kStandardOutput ? stderr : stdout) {}
   void print(const std::string& text) const {
     std::fputs(text.c_str(), to_);
     std::fflush(to_);
@@ -355,7 +356,6 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
 }  // namespace
 
 int tune_command(const TuneOptions& options) {
-  log::configure(0, 1, "");
   require_new(options);
   const TuneModel model = load_tune_model(options);
   const std::unique_ptr<Ranks> ranks = planned_ranks("tune", options.plan);

@@ -32,4 +32,10 @@ std::optional<RunConfig> with_assignments(const RunConfig& config,
   }
 }
 
+bool assigns(std::span<const std::string> sets, std::string_view key, std::string_view source) {
+  RunConfig any;
+  const std::vector<std::string> given = given_paths(fields_of(any), "{}", source, sets);
+  return std::ranges::find(given, key) != given.end();
+}
+
 }  // namespace strata

@@ -19,6 +19,7 @@
 #include "strata/base/output_file.h"
 #include "strata/base/random.h"
 #include "strata/base/text.h"
+#include "strata/config/assignments.h"
 
 namespace strata {
 
@@ -57,17 +58,14 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
 void choose_length(RunConfig& config, std::string_view text, std::string_view source,
                    std::span<const std::string> sets) {
   if (!config.run.epochs) return;
-  const auto gives = [&](std::string_view json, std::span<const std::string> more,
-                         std::string_view key) {
-    RunConfig any;
-    const std::vector<std::string> given = given_paths(fields_of(any), json, source, more);
-    return std::ranges::find(given, key) != given.end();
-  };
-  const bool types_steps = gives("{}", sets, "run.steps");
-  const bool types_epochs = gives("{}", sets, "run.epochs");
+  const bool types_steps = assigns(sets, "run.steps", source);
+  const bool types_epochs = assigns(sets, "run.epochs", source);
   if (types_epochs && !types_steps) config.run.steps = RunSection().steps;
   if (types_steps && !types_epochs) config.run.epochs.reset();
-  if (types_steps != types_epochs || !gives(text, sets, "run.steps")) return;
+  if (types_steps != types_epochs) return;
+  RunConfig any;
+  const std::vector<std::string> given = given_paths(fields_of(any), text, source, sets);
+  if (std::ranges::find(given, "run.steps") == given.end()) return;
   ConfigProblems problems;
   problems.add("run.epochs",
                "excludes run.steps, which is given as well; leave one of them out, or "

@@ -18,6 +18,7 @@
 #include "strata/base/error.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/suggestion.h"
+#include "strata/config/assignments.h"
 #include "support/catch.h"
 #include "support/places.h"
 
@@ -312,6 +313,16 @@ TEST_CASE("what a name of another trainer is answered with is a key or an option
     CHECK((name.key.starts_with("--") || std::ranges::count(keys, name.key) == 1));
     CHECK(std::ranges::count(keys, name.name) == 0);
   }
+}
+
+TEST_CASE("a key is given by an assignment to it or to its section") {
+  const auto gives_steps = [](const std::string& set) {
+    return strata::assigns(std::vector{set}, "run.steps", "a config");
+  };
+  CHECK(gives_steps("run.steps=3"));
+  CHECK(gives_steps(R"(run={"steps": 3})"));
+  CHECK_FALSE(gives_steps("run.epochs=3"));
+  CHECK_FALSE(gives_steps("data.train=run.steps=3"));
 }
 
 TEST_CASE("a run is as long as its steps or its epochs say, and not both") {

@@ -56,9 +56,6 @@ inline constexpr const char* kStandardOutput = "-";
 /// a config says is about training.
 inline constexpr std::int64_t kBenchSteps = 8;
 
-/// Returns whether one of some assignments KEY=VALUE is to this key.
-[[nodiscard]] bool sets_key(const std::vector<std::string>& sets, std::string_view key);
-
 /// This is what `bench` is told beside the config.
 struct BenchOptions {
   /// The results are also written here; empty: only the table is printed; kStandardOutput: they are
@@ -128,7 +125,7 @@ struct PlanOptions {
       ranks{};  ///< plan for rank 0 of so many; else for those that a launcher started
   std::optional<int> ranks_per_node{};        ///< ranks of each host; all without it
   std::optional<GenerationJob> generation{};  ///< planned instead of a run
-  std::string json{};  ///< what was found is also written here; "-": to standard output instead
+  std::string json{};  ///< what was found is also written here; kStandardOutput: printed instead
 };
 
 /// A run that `doctor` is asked about.
