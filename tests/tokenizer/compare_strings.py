@@ -4,10 +4,10 @@
   compare_strings.py STRATA --models PATH... [--random COUNT] [--every-code-point] [--parse-special]
 
 The strings are COUNT seeded ones (words, spaces, code points, texts of special tokens), and with --every-code-point
-each code point of Unicode in four contexts: between letters, behind a space, doubled, and between digits. They go
-through `strata tokenize` as JSON lines, so its records are compared as well. The texts of a model's own special tokens
-are among the words; with --parse-special they are these tokens, and text otherwise. Prints how many strings differ
-and the first of them. Exit code 1 if one does.
+each code point of Unicode but zero, which no text has, in four contexts: between letters, behind a space, doubled, and
+between digits. They go through `strata tokenize` as JSON lines, so its records are compared as well. The texts of a
+model's own special tokens are among the words; with --parse-special they are these tokens, and text otherwise. Prints
+how many strings differ and the first of them. Exit code 1 if one does.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TOGETHER = 64  # code points in one string
 
 
 def code_points():
-    return [chr(c) for c in range(0x110000) if not 0xd800 <= c < 0xe000]
+    return [chr(c) for c in range(1, 0x110000) if not 0xd800 <= c < 0xe000]
 
 
 def every_code_point():
