@@ -46,7 +46,11 @@ std::string role_of(const Json& message, std::size_t number, const std::string& 
   if (!message.is_object()) throw IoError(where + " is no object with a \"role\"");
   const auto role = message.find("role");
   if (role == message.end() || !role->is_string()) {
-    throw IoError(where + " has no \"role\", which says who speaks");
+    const bool share_gpt = message.contains("from") && message.contains("value");
+    throw IoError(where + " has no \"role\", which says who speaks" +
+                  (share_gpt ? "; with from and value, as ShareGPT has them, the list has to be "
+                               "called conversations"
+                             : ""));
   }
   return role->get<std::string>();
 }

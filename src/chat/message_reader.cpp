@@ -55,7 +55,20 @@ void check_part(const Json& part, const std::string& where) {
   }
 }
 
+/// Refuses a message without content if it has what it says under another name: a template would
+/// find nothing.
+void refuse_other_content(Json& message, const std::string& where) {
+  if (message.contains("content") || message.contains("tool_calls")) return;
+  for (const char* key : {"text", "value", "message"}) {
+    const Json* const said = member_of(message, key);
+    if (said == nullptr || !said->is_string()) continue;
+    throw IoError(where + " has no \"content\"; what it says stands in \"" + key +
+                  "\", which has to be called content");
+  }
+}
+
 void tidy_content(Json& message, const std::string& where) {
+  refuse_other_content(message, where);
   Json* const content = member_of(message, "content");
   if (content == nullptr || content->is_null() || content->is_string()) return;
   const bool structured = content->is_array() || content->is_object();

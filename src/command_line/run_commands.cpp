@@ -111,6 +111,9 @@ std::string help_of(const std::string& key) {
   }
   if (!text.empty()) return text;
   const ForeignName* const foreign = fields.find_foreign(key);
+  if (foreign != nullptr && foreign->key.empty()) {
+    throw ConfigError("config-help: there is no key " + key + "; " + foreign->remark);
+  }
   if (foreign != nullptr && !foreign->key.starts_with('-')) return help_of(foreign->key);
   std::vector<std::string> paths;
   collect_paths(fields, "", paths);

@@ -15,6 +15,7 @@
 #include "commands/model_session.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
+#include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/commands/generate.h"
@@ -52,6 +53,7 @@ int chat_command(const ChatOptions& options) {
   Json messages = Json::array();
   if (!options.system.empty()) messages.push_back(message("system", options.system));
   const bool asks = isatty(STDIN_FILENO) != 0;
+  if (asks) log::info("chat     each line is answered; Ctrl-D ends it");
   std::string said;
   while (true) {
     if (asks) std::cout << "> " << std::flush;

@@ -14,6 +14,7 @@
 #include "commands/run_ranks.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
+#include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/budget.h"
@@ -48,6 +49,7 @@ std::pair<Placement, Prediction> placed(const RunConfig& config, const PlannedRa
 struct Length {
   RunConfig config;
   std::string text;
+  bool known = true;
 };
 
 /// A plan needs no data, which may lie on another machine.
@@ -60,11 +62,21 @@ Length length_of(const RunConfig& config, int ranks) {
     length.text = "length: " + text + "\n";
   } catch (const IoError& absent) {
     if (config.run.epochs) {
+      length.known = false;
       length.text = fmt::format("length: {} epochs, whose steps are not known here: {}\n",
                                 *config.run.epochs, absent.what());
     }
   }
   return length;
+}
+
+/// Returns a line about how long the run takes; empty if its steps or their time are not known.
+std::string run_text(const Length& run, const Prediction& prediction) {
+  if (!run.known || !prediction.unknown.empty()) return {};
+  const auto steps = static_cast<double>(run.config.run.steps);
+  return fmt::format("predicted run: {} steps in {}, without validation, samples and saves\n",
+                     format_count(run.config.run.steps),
+                     format_duration(steps * prediction.mean_s(steps)));
 }
 
 /// Plans for the rank that this is, and has rank 0 print it.
@@ -104,7 +116,7 @@ int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ran
   }
   const std::string text = device_text(device) + run.text + setup.to_string() + "blocks:\n" +
                            setup.blocks_text() + placement.to_string() + prediction.to_string() +
-                           save_text(setup, device.name);
+                           run_text(run, prediction) + save_text(setup, device.name);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

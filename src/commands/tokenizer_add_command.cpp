@@ -1,6 +1,7 @@
 // `tokenizer add` makes a new folder and leaves the tokenizer that it reads alone: a model would no
 // longer fit to its own tokenizer before it was trained with rows for the new tokens.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -9,7 +10,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "commands/new_folder.h"
 #include "commands/next_step.h"
@@ -35,12 +38,23 @@ std::optional<std::int64_t> vocabulary_of_model(const fs::path& folder) {
   }
 }
 
+/// Returns the name of the built-in chat template that writes the tokens, or what stands for one.
+std::string template_for(const std::vector<RequestedToken>& tokens) {
+  const auto has = [&](std::string_view text) {
+    return std::ranges::find(tokens, text, &RequestedToken::text) != tokens.end();
+  };
+  if (has("<|im_start|>")) return "chatml";
+  return has("<|start_header_id|>") ? "llama3" : "TEMPLATE";
+}
+
 /// Returns what to do with the new tokenizer: a model that lies beside the old one is trained with
 /// it, and gets rows if it has too few.
-std::string next_with(const AddTokensCommand& command, std::int64_t vocabulary) {
+std::string next_with(const AddTokensCommand& command, const ExtendedTokenizer& extended) {
+  const std::int64_t vocabulary = extended.vocabulary;
   const std::string made = shell_word(command.output);
-  std::string next = "strata tokenize CHATS --tokenizer " + made +
-                     " --chat-template chatml --output train.bin, strata train CONFIG --set ";
+  std::string next = "strata tokenize CHATS --tokenizer " + made + " --chat-template " +
+                     template_for(extended.tokens) +
+                     " --output train.bin, strata train CONFIG --set ";
   std::error_code ignored;
   const fs::path named = command.tokenizer;
   const fs::path model = fs::is_directory(named, ignored) ? named : named.parent_path();
@@ -82,7 +96,7 @@ int tokenizer_add_command(const AddTokensCommand& command) {
   std::cout << printable_name(command.output.string()) << ": " << format_count(extended.vocabulary)
             << " ids\n"
             << std::flush;
-  say_next(next_with(command, extended.vocabulary));
+  say_next(next_with(command, extended));
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/named_folders.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -73,22 +74,11 @@ void choose_length(RunConfig& config, std::string_view text, std::string_view so
   problems.throw_if_any(source);
 }
 
-/// Returns whether nothing has this name. Throws IoError if the system does not tell.
-bool is_gone(const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::file_type type = std::filesystem::status(folder, error).type();
-  if (type == std::filesystem::file_type::not_found) return true;
-  if (!error) return false;
-  const bool too_long = error == std::errc::filename_too_long;
-  throw IoError(
-      "model.path: " + printable_name(too_long ? shortened(folder.string()) : folder.string()) +
-      ": " + error.message());
-}
-
 }  // namespace
 
 RunConfig load_run_config(const std::filesystem::path& file, std::span<const std::string> sets,
                           TrainingData training_data, const FindModel& find_model) {
+  require_config_file(file);
   const std::string text = read_text_file(file, kMostConfigBytes);
   const std::string source = file.string();
   RunConfig config;
@@ -97,12 +87,17 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
     std::filesystem::path folder;
     if (is_gone(config.model.path) && find_model) folder = find_model(config);
     const std::string path = folder.empty() ? config.model.path : folder.string();
+    require_model_folder(path);
     config = read_with_path(path, text, source, sets);
     config.model.path = path;
   }
   choose_length(config, text, source, sets);
   expand_patterns(config.data.train);
   expand_patterns(config.data.validation);
+  ConfigProblems folders;
+  refuse_folders(config.data.train, "data.train", folders);
+  refuse_folders(config.data.validation, "data.validation", folders);
+  folders.throw_if_any(source);
   if (training_data == TrainingData::kOptional) {
     // A few steps that are measured never reach the end of a warm-up.
     if (!config.run.epochs) {

@@ -5,6 +5,40 @@
 
 namespace strata {
 
+namespace {
+
+/// Adds the names of what a config does not set.
+void add_absent_names(FieldList& f) {
+  for (const char* name :
+       {"lora_r", "lora_alpha", "lora_dropout", "lora_rank", "lora_target_modules",
+        "lora_modules_to_save", "use_lora", "use_peft", "peft", "adapter", "qlora"}) {
+    f.absent(name, "adapters are not trained, all weights are");
+  }
+  for (const char* name : {"load_in_4bit", "load_in_8bit", "quantization", "fp8"}) {
+    f.absent(name, "weights are computed in what run.dtype says");
+  }
+  for (const char* name : {"deepspeed", "fsdp", "fsdp_config", "zero_stage", "zero_optimization"}) {
+    f.absent(name,
+             "state is on the host and sharded over the ranks of mpirun without a key; strata plan "
+             "shows what goes where");
+  }
+  for (const char* name : {"optim", "optimizer_type"}) {
+    f.absent(name, "AdamW is the optimizer; its keys are those of optimizer");
+  }
+  for (const char* name : {"chat_template", "train_on_inputs", "train_on_prompt",
+                           "dataset_text_field", "assistant_only_loss", "completion_only_loss"}) {
+    f.absent(name, "strata tokenize has options for it: --chat-template, --loss and --text-field");
+  }
+  for (const char* name : {"architectures", "model_type"}) {
+    f.absent(name, "it is a model's; a run config names the model's folder by model.path");
+  }
+  f.absent("overwrite_output_dir",
+           "a run's folder is never overwritten; name another by run.output, or go on with "
+           "--resume auto");
+}
+
+}  // namespace
+
 void add_foreign_names(FieldList& f) {
   for (const char* name : {"learning_rate", "max_lr", "peak_lr"})
     f.also_called(name, "optimizer.lr");
@@ -101,6 +135,28 @@ void add_foreign_names(FieldList& f) {
     f.also_called(name, "run.patience");
   }
   f.also_called("resume_from_checkpoint", "--resume", "an option of strata train");
+  for (const char* name : {"n_layer", "n_layers", "num_layers"}) {
+    f.also_called(name, "model.num_hidden_layers");
+  }
+  for (const char* name : {"n_head", "n_heads", "num_heads"}) {
+    f.also_called(name, "model.num_attention_heads");
+  }
+  for (const char* name : {"n_kv_heads", "n_kv_head", "num_kv_heads"}) {
+    f.also_called(name, "model.num_key_value_heads");
+  }
+  for (const char* name : {"n_embd", "d_model", "dim", "n_embed"}) {
+    f.also_called(name, "model.hidden_size");
+  }
+  for (const char* name : {"ffn_hidden_size", "n_inner", "d_ff"}) {
+    f.also_called(name, "model.intermediate_size");
+  }
+  for (const char* name : {"save_strategy", "save_freq"}) {
+    f.also_called(name, "checkpoint.every_steps", "and checkpoint.at_end");
+  }
+  for (const char* name : {"eval_strategy", "evaluation_strategy"}) {
+    f.also_called(name, "run.eval_every", "in steps");
+  }
+  add_absent_names(f);
 }
 
 }  // namespace strata

@@ -43,6 +43,11 @@ TEST_CASE("what is no conversation is refused with its place") {
   CHECK_THAT(problem_of(R"({"messages": [], "tools": 1})"), ContainsSubstring("\"tools\" must"));
   CHECK_THAT(problem_of(R"([{"role": "user"}, "x"])"), ContainsSubstring("message 1 is no object"));
   CHECK_THAT(problem_of(R"([{"content": "x"}])"), ContainsSubstring("message 0 has no \"role\""));
+  CHECK_THAT(problem_of(R"([{"from": "human", "value": "x"}])"),
+             ContainsSubstring("the list has to be called conversations"));
+  CHECK_THAT(problem_of(R"([{"role": "user", "text": "x"}])"),
+             ContainsSubstring("message 0 has no \"content\"; what it says stands in \"text\""));
+  CHECK(problem_of(R"([{"role": "assistant", "text": "x", "tool_calls": []}])") == "none");
   CHECK_THAT(problem_of(std::string(100, '[') + std::string(100, ']')),
              ContainsSubstring("levels deep"));
 }

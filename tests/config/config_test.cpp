@@ -310,7 +310,8 @@ TEST_CASE("what a name of another trainer is answered with is a key or an option
   REQUIRE_FALSE(fields.foreign().empty());
   for (const strata::ForeignName& name : fields.foreign()) {
     CAPTURE(name.name, name.key);
-    CHECK((name.key.starts_with("--") || std::ranges::count(keys, name.key) == 1));
+    const bool said_why = name.key.empty() && !name.remark.empty();
+    CHECK((said_why || name.key.starts_with("--") || std::ranges::count(keys, name.key) == 1));
     CHECK(std::ranges::count(keys, name.name) == 0);
   }
 }
@@ -523,6 +524,51 @@ TEST_CASE("a warm-up may be longer than the few steps that plan and bench look a
 TEST_CASE("a config or a model folder that is not there is named") {
   CHECK_THROWS_AS(strata::load_run_config("no/such/run.json"), strata::IoError);
   CHECK_THROWS_AS(minimal({"model.path=no/such/model"}), strata::IoError);
+  CHECK_THROWS_WITH(minimal({"model.path=some-lab/model"}),
+                    ContainsSubstring("model.path: some-lab/model: there is no such folder; models "
+                                      "are not downloaded: hf download some-lab/model "));
+}
+
+TEST_CASE("a folder where something else has to be named is answered with what to name") {
+  const Folder folder;
+  static_cast<void>(folder.write("model/config.json", "{}"));
+  static_cast<void>(folder.write("run/config.json", "{}"));
+  fs::create_directories(folder.path / "run/checkpoints");
+  const std::string run = (folder.path / "run").string();
+  const std::string model = (folder.path / "model").string();
+  CHECK_THROWS_WITH(strata::load_run_config(folder.path),
+                    ContainsSubstring(folder.path.string() + ": is a folder; name a run config"));
+  CHECK_THROWS_WITH(strata::load_run_config(run),
+                    ContainsSubstring("such as that of this run, " + run + "/config.json"));
+  CHECK_THROWS_WITH(strata::load_run_config(model),
+                    ContainsSubstring("which names this folder, a model's, by model.path"));
+  CHECK_THROWS_WITH(
+      minimal({"model.path=" + run}),
+      ContainsSubstring("is a run's folder; name the model of one of its checkpoints, " + run +
+                        "/checkpoints/step-N/model"));
+  CHECK_THAT(complaint({"data.train=" + run}),
+             ContainsSubstring("data.train: " + run +
+                               " is a folder; name token files in it, as in " + run + "/*.bin"));
+}
+
+TEST_CASE("a size without a unit is refused where it cannot be meant") {
+  CHECK_THAT(complaint({"memory.device_limit=24"}),
+             ContainsSubstring("memory.device_limit: expected a size with its unit, such as "
+                               "\"24GiB\", or a number of bytes or null, found 24"));
+  CHECK_THAT(complaint({"memory.device_limit=\"24\""}), ContainsSubstring("a size with its unit"));
+  CHECK(minimal({"memory.device_limit=4096"}).memory.device_limit == strata::ByteSize{4096});
+}
+
+TEST_CASE("what other trainers set and no key does is answered with where it is") {
+  for (const auto& [name, answer] :
+       std::vector<std::pair<std::string, std::string>>{{"lora_r", "adapters are not trained"},
+                                                        {"load_in_4bit", "what run.dtype says"},
+                                                        {"chat_template", "--chat-template"},
+                                                        {"deepspeed", "sharded over the ranks"},
+                                                        {"model_type", "by model.path"}}) {
+    CHECK_THAT(complaint({name + "=1"}),
+               ContainsSubstring(name + ": unknown key; ") && ContainsSubstring(answer));
+  }
 }
 
 TEST_CASE("the tiny config that comes with strata trains as it is") {

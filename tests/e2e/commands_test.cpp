@@ -343,8 +343,15 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
   };
   for (const Case& c :
        std::vector<Case>{{"trian x", "there is no command trian; did you mean strata train?"},
+                         {"eval x", "there is no command eval; did you mean strata evaluate?"},
+                         {"help", "did you mean strata --help?"},
+                         {"version", "did you mean strata --version?"},
+                         {"tokenizer inspct x", "did you mean strata tokenizer inspect?"},
+                         {"--verson", "did you mean strata --version?"},
                          {"foobarbaz", "there is no command foobarbaz; these are: train, plan,"},
                          {train + "--learning-rate=1", "mean --set optimizer.lr=VALUE?"},
+                         {train + "--lr 1", "mean --set optimizer.lr=VALUE?"},
+                         {train + "--epochs=2", "mean --set run.epochs=2?"},
                          {"--hlep", "did you mean strata --help?"},
                          {train + "--set run.steps 5", "--set run.steps=5?"},
                          {train + "--set run.steps=5 run.seed=2", "did you mean --set run.seed=2?"},
@@ -358,6 +365,22 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring(c.expected));
   }
+}
+
+TEST_CASE("a command without ranks that a launcher started several times writes nothing") {
+  const Folder folder;
+  std::ofstream(folder / "text.txt") << "some text\n";
+  const std::string tokenize =
+      strata_program() + " tokenize " + (folder / "text.txt") + " --output " + (folder / "out.bin");
+  const Outcome refused =
+      run(folder, "env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 " + tokenize);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("tokenize is one process") &&
+                               ContainsSubstring("run it without mpirun"));
+  CHECK_FALSE(fs::exists(folder / "out.bin"));
+  const Outcome alone =
+      run(folder, "env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 " + tokenize);
+  CHECK(alone.code == 0);
 }
 
 TEST_CASE("the help of train fits two screens, and that of a key is asked for by its name") {
@@ -409,6 +432,25 @@ TEST_CASE("a plan for programs is what the one for people says, and trains as it
   INFO(trained.text);
   CHECK(trained.code == 0);
   CHECK(losses(folder / "run").size() == 3);
+}
+
+TEST_CASE("a plan says how long the run takes, where its steps and their time are known") {
+  const Folder folder;
+  const std::string run = "llama-7b.json --gpu H200 --host-memory 256GiB --set run.steps=10000";
+  const Outcome text = plan(folder, run);
+  const double step_s =
+      parse_json<nlohmann::json>(plan(folder, run + " --json -").text)["prediction"]["step_s"];
+  const auto at = text.text.find("predicted run: 10,000 steps in ");
+  REQUIRE(at != std::string::npos);
+  std::istringstream said(
+      text.text.substr(at + std::string("predicted run: 10,000 steps in ").size()));
+  int hours = 0;
+  int minutes = 0;
+  char unit = 0;
+  said >> hours >> unit >> minutes;
+  REQUIRE(unit == 'h');
+  CHECK(hours * 3600 + minutes * 60 == Approx(10000 * step_s).margin(120));
+  CHECK_THAT(plan(folder, "tiny-cpu.json").text, !ContainsSubstring("predicted run"));
 }
 
 TEST_CASE("an assignment that a later one replaces is said") {

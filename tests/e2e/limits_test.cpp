@@ -114,6 +114,27 @@ TEST_CASE("a run with too few addresses ends, by the limit that its threads or m
   CHECK(train_within(kPlenty).code == 0);
 }
 
+TEST_CASE("what has too few addresses to be planned is not taken for what does not fit") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: sanitizers take more addresses than any limit leaves");
+    return;
+  }
+  const Folder folder;
+  constexpr int kGiB = 1 << 20;  // of ulimit's KiB
+  const std::string planned = " && exec " + strata_program() + " plan " + configs_folder() +
+                              "/llama-7b.json --gpu H200 --host-memory 256GiB";
+  const auto plan_within = [&](int gib) {
+    return run(folder, "sh -c 'ulimit -v " + std::to_string(gib * kGiB) + planned + "'");
+  };
+  CHECK(plan_within(1024).code == 0);
+  const Outcome refused = plan_within(4);
+  INFO(refused.text);
+  CHECK(refused.code == 3);
+  CHECK_THAT(refused.text, ContainsSubstring("a plan needs ") &&
+                               ContainsSubstring("; this process may have 4 GiB of addresses "
+                                                 "(ulimit -v). Raise that limit"));
+}
+
 TEST_CASE("a run in a control group of few processes ends, and names the group") {
   if (STRATA_TESTS_SANITIZED) {
     WARN("skipped: the search for leaks starts a process of its own");

@@ -10,6 +10,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/start_thread.h"
 
 namespace strata {
 
@@ -23,8 +24,8 @@ class Reservation final : public DeviceMemory {
     void* const data =
         mmap(nullptr, bytes_, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) {
-      throw OutOfMemory("address space: " + format_bytes(bytes) +
-                        " were asked for; lift the limit of virtual memory (ulimit -v)");
+      throw OutOfAddresses("a plan needs " + format_bytes(bytes) + " of addresses at once" +
+                           address_limit() + ". Raise that limit");
     }
     madvise(data, bytes_, MADV_NOHUGEPAGE);  // a hint: a written byte takes a small page
     data_ = static_cast<std::byte*>(data);
