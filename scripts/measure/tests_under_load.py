@@ -126,12 +126,17 @@ class Slot:
             text = output.read()
         return "passed" if code == 0 else "skipped" if code == SKIPPED else "failed", code, text
 
-    def join(self):
+    def unload(self):
+        """Ends the load when the tests, or their time, have ended: so those that are left are over sooner."""
         for worker in self.workers:
-            worker.join()
+            worker.join(max(0, self.end - time.monotonic()))
         for process in self.load:
             process.kill()
             process.wait()
+
+    def join(self):
+        for worker in self.workers:
+            worker.join()
 
 
 def main():
@@ -157,6 +162,8 @@ def main():
     Slot.turns.update((name, threading.Lock()) for name, command, *_ in tests if "-P" in command)
     working = [Slot(number, set(cores[2 * number : 2 * number + 2]), options.temporary, memory, queue, results,
                     begun + options.limit) for number in range(slots)]
+    for slot in working:
+        slot.unload()
     for slot in working:
         slot.join()
 
