@@ -158,7 +158,7 @@ def memory(options, folder):
     limit = options.space_kib - options.resident_kib // 2
     with Job(options, folder, [], limit) as job:
         code, _ = job.end(2 * options.start_s + 60)
-        job.require(code, [OUT_OF_MEMORY], rf"rank {job.faulty}\b.*(memory|refused|addresses)")
+        job.require(code, [OUT_OF_MEMORY], rf"(\[rank {job.faulty} of {options.ranks}\]|\brank {job.faulty}:).*(memory|refused|addresses)")
         if job.steps() > 0:
             raise AssertionError("it had memory for steps")
         return f"exit code {code}"

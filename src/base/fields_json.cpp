@@ -88,9 +88,7 @@ std::string expectation(const Field& field) {
     case FieldType::kString: text = "a string"; break;
     case FieldType::kStrings: text = "a list of strings or objects {\"messages\"}"; break;
     case FieldType::kPair: text = "a list of two numbers"; break;
-    case FieldType::kBytes:
-      text = "a size with its unit, such as \"24GiB\", or a number of bytes";
-      break;
+    case FieldType::kBytes: text = "a size such as \"24GiB\" or a number of bytes"; break;
     case FieldType::kFiles:
       text = "a path, a list of paths, or a list of objects {\"path\", \"weight\"}";
       break;
@@ -129,9 +127,7 @@ std::optional<FieldValue> to_bytes(const Json& json) {
   }
   const std::optional<std::int64_t> bytes = to_integer(json);
   if (!bytes || *bytes < 0) return std::nullopt;
-  const ByteSize size{static_cast<std::size_t>(*bytes)};
-  if (size.bytes > 0 && size.bytes < kLeastWithoutUnit) return std::nullopt;
-  return size;
+  return ByteSize{static_cast<std::size_t>(*bytes)};
 }
 
 /// Returns the strings of a list, in which a conversation stands by its JSON.

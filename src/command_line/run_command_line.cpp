@@ -5,13 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "command_line/sub_commands.h"
@@ -20,7 +18,6 @@
 #include "strata/base/text.h"
 #include "strata/base/utf8.h"
 #include "strata/base/version.h"
-#include "strata/comm/launcher.h"
 #include "strata/data/parquet_support.h"
 
 namespace strata {
@@ -72,20 +69,6 @@ void require_text(const std::vector<std::string>& arguments) {
   }
 }
 
-/// Throws ConfigError if a launcher started several processes of a command that has no ranks and
-/// writes files: they would write the same ones.
-void require_one_process(const CLI::App& app) {
-  constexpr std::array<std::string_view, 5> kWithoutRanks{"tokenize", "tokenizer", "import",
-                                                          "export", "report"};
-  if (!launched_rank(environment_of_process)) return;
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (std::ranges::count(kWithoutRanks, command->get_name()) == 0) continue;
-    throw ConfigError(command->get_name() +
-                      " is one process, and a launcher started several, which would write the same "
-                      "files; run it without mpirun, or by srun --ntasks=1");
-  }
-}
-
 int run_program(int argc, char** argv) {
   CLI::App app("strata trains LLaMA models whose state is larger than GPU memory", "strata");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
@@ -99,7 +82,6 @@ int run_program(int argc, char** argv) {
         "Print version, commit and what was built in");
     add_all_commands(app, action);
     app.parse(argc, argv);
-    require_one_process(app);
     return action();
   } catch (const CLI::ParseError& e) {
     return fail(app, e, arguments);

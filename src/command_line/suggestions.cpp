@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "command_line/sub_commands.h"
 #include "strata/base/fields.h"
@@ -25,7 +27,10 @@ std::string meant_key(std::string word, const std::string& value) {
     const bool is_key = !foreign->key.empty() && !foreign->key.starts_with('-');
     return is_key ? "--set " + foreign->key + "=VALUE" : "";
   }
-  std::erase_if(keys, [&](const std::string& k) { return k != word && !k.ends_with('.' + word); });
+  std::erase_if(keys, [&](const std::string& k) {
+    const bool section = fields.find(k) != nullptr;  // and no key has its name without a dot
+    return section || (k != word && !k.ends_with('.' + word));
+  });
   if (keys.size() != 1) return "";
   return "--set " + keys[0] + (value.empty() ? "=VALUE" : value);
 }

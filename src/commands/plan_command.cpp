@@ -55,7 +55,10 @@ struct Length {
 /// A plan needs no data, which may lie on another machine.
 Length length_of(const RunConfig& config, int ranks) {
   Length length{.config = config, .text = {}};
-  if (config.data.synthetic) return length;
+  if (config.data.synthetic) {  // of which nobody need have said how long it is
+    length.known = config.run.steps != RunSection().steps;
+    return length;
+  }
   try {
     length.config = with_steps_of_epochs(config, ranks);
     const std::string text = epochs_text(length.config, open_training_set(length.config), ranks);

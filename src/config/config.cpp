@@ -19,7 +19,6 @@
 #include "strata/base/json.h"
 #include "strata/base/output_file.h"
 #include "strata/base/random.h"
-#include "strata/base/text.h"
 #include "strata/config/assignments.h"
 
 namespace strata {

@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include "strata/base/bytes.h"
 #include "strata/config/config.h"
 #include "strata/data/mixture.h"
 
@@ -278,12 +280,24 @@ void check_optimizer(const RunConfig& c, Rules r) {
       "and wsd_decay_steps together are above run.steps (" + std::to_string(c.run.steps) + ")");
 }
 
+/// Refuses sizes that only lack their unit. Checkpoints may hold them, so reading does not.
+void check_sizes(const FieldList& fields, const std::string& prefix, ConfigProblems& problems) {
+  for (const Field& field : fields.all()) {
+    const FieldValue value = field.get();
+    const auto* const size = std::get_if<ByteSize>(&value);
+    if (size == nullptr || size->bytes == 0 || size->bytes >= kLeastWithoutUnit) continue;
+    problems.add(prefix + field.key,
+                 "is " + std::to_string(size->bytes) + " bytes; write the unit, like \"24GiB\"");
+  }
+}
+
 /// Checks what the list of fields says of each key alone. That of the model, the model does.
 void check_each(RunConfig c, ConfigProblems& problems) {
   const FieldList sections = fields_of(c);
   for (const Field& section : sections.all()) {
     if (section.key == "model") continue;
     check_limits(section.section(), section.key + '.', problems);
+    check_sizes(section.section(), section.key + '.', problems);
   }
 }
 

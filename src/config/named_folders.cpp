@@ -25,10 +25,16 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-/// Returns whether a path has the form of a model's name on Hugging Face's hub.
-bool is_hub_name(const std::string& path) {
-  return std::ranges::count(path, '/') == 1 && !path.starts_with('/') && !path.starts_with('.') &&
-         !path.starts_with('~') && !path.ends_with('/');
+bool is_run(const fs::path& folder) {
+  return is_folder(folder / "checkpoints") && is_file(folder / "metrics.jsonl");
+}
+
+/// Returns whether a path has the form of a model's name on Hugging Face's hub, and lies in no
+/// folder that is here.
+bool is_hub_name(const fs::path& path) {
+  const std::string text = path.string();
+  return std::ranges::count(text, '/') == 1 && !text.starts_with('/') && !text.starts_with('.') &&
+         !text.starts_with('~') && !text.ends_with('/') && !is_folder(path.parent_path());
 }
 
 }  // namespace
@@ -37,7 +43,7 @@ void require_config_file(const fs::path& file) {
   if (!is_folder(file)) return;
   std::string text =
       printable_name(file.string()) + ": is a folder; name a run config, a JSON file";
-  if (is_folder(file / "checkpoints")) {
+  if (is_run(file)) {
     text += ", such as that of this run, " + printable_name((file / "config.json").string());
   } else if (is_file(file / "config.json")) {
     text += ", which names this folder, a model's, by model.path";
@@ -60,13 +66,13 @@ void require_model_folder(const fs::path& folder) {
   const std::string name = "model.path: " + printable_name(folder.string());
   if (is_gone(folder)) {
     std::string text = name + ": there is no such folder";
-    if (is_hub_name(folder.string())) {
+    if (is_hub_name(folder)) {
       text += "; models are not downloaded: hf download " + printable_name(folder.string()) +
               " --local-dir FOLDER makes one";
     }
     throw IoError(text);
   }
-  if (!is_folder(folder / "checkpoints")) return;
+  if (!is_run(folder)) return;
   throw IoError(name + ": is a run's folder; name the model of one of its checkpoints, " +
                 printable_name((folder / "checkpoints/step-N/model").string()) +
                 ", or go on with that run by --resume");

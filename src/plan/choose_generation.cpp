@@ -253,6 +253,8 @@ class Search {
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
       return std::nullopt;
+    } catch (const OutOfAddresses&) {  // to predict with; what needs none is chosen then
+      return std::nullopt;
     }
   }
 

@@ -222,7 +222,7 @@ TEST_CASE("all problems are shown at once") {
              ContainsSubstring(
                  "words: expected a list of strings or objects {\"messages\"}, found [\"a\",1]\n"));
   CHECK_THAT(text, ContainsSubstring("pair: expected a list of two numbers, found [1,2,3]\n"));
-  CHECK_THAT(text, ContainsSubstring("limit: expected a size with its unit, such as \"24GiB\""));
+  CHECK_THAT(text, ContainsSubstring("limit: expected a size such as \"24GiB\""));
   CHECK_THAT(text, ContainsSubstring("colour: expected one of \"red\" \"blue\", found \"green\""));
   CHECK_THAT(text, ContainsSubstring("inner: expected an object with keys, found 4"));
   CHECK_THAT(text, ContainsSubstring("tpyo: unknown key"));

@@ -527,13 +527,18 @@ TEST_CASE("a config or a model folder that is not there is named") {
   CHECK_THROWS_WITH(minimal({"model.path=some-lab/model"}),
                     ContainsSubstring("model.path: some-lab/model: there is no such folder; models "
                                       "are not downloaded: hf download some-lab/model "));
+  const Folder folder;
+  CHECK_THROWS_WITH(minimal({"model.path=" + folder.path.string() + "/model"}),
+                    !ContainsSubstring("hf download"));
 }
 
 TEST_CASE("a folder where something else has to be named is answered with what to name") {
   const Folder folder;
   static_cast<void>(folder.write("model/config.json", "{}"));
   static_cast<void>(folder.write("run/config.json", "{}"));
+  static_cast<void>(folder.write("run/metrics.jsonl", ""));
   fs::create_directories(folder.path / "run/checkpoints");
+  fs::create_directories(folder.path / "model/checkpoints");  // which makes it no run
   const std::string run = (folder.path / "run").string();
   const std::string model = (folder.path / "model").string();
   CHECK_THROWS_WITH(strata::load_run_config(folder.path),
@@ -553,9 +558,12 @@ TEST_CASE("a folder where something else has to be named is answered with what t
 
 TEST_CASE("a size without a unit is refused where it cannot be meant") {
   CHECK_THAT(complaint({"memory.device_limit=24"}),
-             ContainsSubstring("memory.device_limit: expected a size with its unit, such as "
-                               "\"24GiB\", or a number of bytes or null, found 24"));
-  CHECK_THAT(complaint({"memory.device_limit=\"24\""}), ContainsSubstring("a size with its unit"));
+             ContainsSubstring("memory.device_limit: is 24 bytes; write the unit, like \"24GiB\""));
+  CHECK_THAT(complaint({"memory.device_limit=\"24\""}),
+             ContainsSubstring("memory.device_limit: expected a size such as"));
+  // What a run was saved with is read as it was.
+  const std::string saved = R"({"memory": {"spill_limit": 24}})";
+  CHECK(strata::parse_run_config(saved, "a manifest").memory.spill_limit == strata::ByteSize{24});
   CHECK(minimal({"memory.device_limit=4096"}).memory.device_limit == strata::ByteSize{4096});
 }
 

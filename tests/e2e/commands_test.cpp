@@ -367,22 +367,6 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
   }
 }
 
-TEST_CASE("a command without ranks that a launcher started several times writes nothing") {
-  const Folder folder;
-  std::ofstream(folder / "text.txt") << "some text\n";
-  const std::string tokenize =
-      strata_program() + " tokenize " + (folder / "text.txt") + " --output " + (folder / "out.bin");
-  const Outcome refused =
-      run(folder, "env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 " + tokenize);
-  CHECK(refused.code == 2);
-  CHECK_THAT(refused.text, ContainsSubstring("tokenize is one process") &&
-                               ContainsSubstring("run it without mpirun"));
-  CHECK_FALSE(fs::exists(folder / "out.bin"));
-  const Outcome alone =
-      run(folder, "env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 " + tokenize);
-  CHECK(alone.code == 0);
-}
-
 TEST_CASE("the help of train fits two screens, and that of a key is asked for by its name") {
   const Folder folder;
   const auto lines_of = [](const std::string& text) {
@@ -450,7 +434,11 @@ TEST_CASE("a plan says how long the run takes, where its steps and their time ar
   said >> hours >> unit >> minutes;
   REQUIRE(unit == 'h');
   CHECK(hours * 3600 + minutes * 60 == Approx(10000 * step_s).margin(120));
-  CHECK_THAT(plan(folder, "tiny-cpu.json").text, !ContainsSubstring("predicted run"));
+  const Outcome unnamed =
+      plan(folder, "llama-7b.json --gpu H200 --host-memory 256GiB --set run.epochs=2");
+  CHECK(unnamed.code == 0);
+  CHECK_THAT(unnamed.text,
+             ContainsSubstring("predicted step: ") && !ContainsSubstring("predicted run"));
 }
 
 TEST_CASE("an assignment that a later one replaces is said") {

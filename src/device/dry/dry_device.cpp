@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <functional>
+#include <string>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -24,8 +27,12 @@ class Reservation final : public DeviceMemory {
     void* const data =
         mmap(nullptr, bytes_, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) {
+      const std::string why = std::strerror(errno);
+      const std::string limit = address_limit();
       throw OutOfAddresses("a plan needs " + format_bytes(bytes) + " of addresses at once" +
-                           address_limit() + ". Raise that limit");
+                           (limit.empty()
+                                ? "; " + why + ". Let the system overcommit (vm.overcommit_memory)"
+                                : limit + ". Raise that limit"));
     }
     madvise(data, bytes_, MADV_NOHUGEPAGE);  // a hint: a written byte takes a small page
     data_ = static_cast<std::byte*>(data);
