@@ -58,10 +58,6 @@ std::size_t parse_bytes(std::string_view text) {
     std::size_t value = 0;
     const auto [stop, error] = std::from_chars(number.data(), end, value);
     if (error != std::errc{} || stop != end || value > SIZE_MAX / factor) reject(text);
-    if (unit.empty() && value > 0 && value < kLeastWithoutUnit) {
-      throw ConfigError("\"" + std::string(text) + "\" would be " + std::to_string(value) +
-                        " bytes; write the unit, like \"" + std::string(text) + "GiB\"");
-    }
     return value * factor;
   }
   double value = 0;

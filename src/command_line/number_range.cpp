@@ -4,6 +4,7 @@
 #include "command_line/number_range.h"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/config/size_rules.h"
 
 namespace strata {
 
@@ -70,7 +72,8 @@ CLI::Validator sampling_number(double Sampling::*member) {
 CLI::Validator size_in_bytes() {
   return checked_by([](const std::string& text) -> std::string {
     try {
-      return parse_bytes(text) > 0 ? "" : "must be above 0";
+      const std::size_t bytes = parse_bytes(text);
+      return bytes > 0 ? size_problem(bytes) : "must be above 0";
     } catch (const ConfigError& error) {
       return error.what();
     }

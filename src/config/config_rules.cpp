@@ -14,6 +14,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/config/config.h"
+#include "strata/config/size_rules.h"
 #include "strata/data/mixture.h"
 
 namespace strata {
@@ -285,9 +286,8 @@ void check_sizes(const FieldList& fields, const std::string& prefix, ConfigProbl
   for (const Field& field : fields.all()) {
     const FieldValue value = field.get();
     const auto* const size = std::get_if<ByteSize>(&value);
-    if (size == nullptr || size->bytes == 0 || size->bytes >= kLeastWithoutUnit) continue;
-    problems.add(prefix + field.key,
-                 "is " + std::to_string(size->bytes) + " bytes; write the unit, like \"24GiB\"");
+    const std::string problem = size == nullptr ? "" : size_problem(size->bytes);
+    if (!problem.empty()) problems.add(prefix + field.key, problem);
   }
 }
 
@@ -302,6 +302,11 @@ void check_each(RunConfig c, ConfigProblems& problems) {
 }
 
 }  // namespace
+
+std::string size_problem(std::size_t bytes) {
+  if (bytes == 0 || bytes >= kKiB) return {};
+  return "is " + std::to_string(bytes) + " bytes; write the unit, like \"24GiB\"";
+}
 
 std::int64_t RunConfig::step_rows(int ranks) const {
   const std::int64_t pass = schedule.rows * schedule.sub_batches * ranks;

@@ -3,38 +3,45 @@
 
 #include "config/foreign_names.h"
 
+#include <string_view>
+
 namespace strata {
 
 namespace {
+
+/// Has a name answered, for which there is no key, with where else it is set, or that it is not.
+void absent(FieldList& f, std::string_view name, std::string_view instead) {
+  f.also_called(name, {}, instead);
+}
 
 /// Adds the names of what a config does not set.
 void add_absent_names(FieldList& f) {
   for (const char* name :
        {"lora_r", "lora_alpha", "lora_dropout", "lora_rank", "lora_target_modules",
         "lora_modules_to_save", "use_lora", "use_peft", "peft", "adapter", "qlora"}) {
-    f.absent(name, "adapters are not trained, all weights are");
+    absent(f, name, "adapters are not trained, all weights are");
   }
   for (const char* name : {"load_in_4bit", "load_in_8bit", "quantization", "fp8"}) {
-    f.absent(name, "weights are computed in what run.dtype says");
+    absent(f, name, "weights are computed in what run.dtype says");
   }
   for (const char* name : {"deepspeed", "fsdp", "fsdp_config", "zero_stage", "zero_optimization"}) {
-    f.absent(name,
-             "state is on the host and sharded over the ranks of mpirun without a key; strata plan "
-             "shows what goes where");
+    absent(f, name,
+           "state is on the host and sharded over the ranks of mpirun without a key; strata plan "
+           "shows what goes where");
   }
   for (const char* name : {"optim", "optimizer_type"}) {
-    f.absent(name, "AdamW is the optimizer; its keys are those of optimizer");
+    absent(f, name, "AdamW is the optimizer; its keys are those of optimizer");
   }
   for (const char* name : {"chat_template", "train_on_inputs", "train_on_prompt",
                            "dataset_text_field", "assistant_only_loss", "completion_only_loss"}) {
-    f.absent(name, "strata tokenize has options for it: --chat-template, --loss and --text-field");
+    absent(f, name, "strata tokenize has options for it: --chat-template, --loss and --text-field");
   }
   for (const char* name : {"architectures", "model_type"}) {
-    f.absent(name, "it is a model's; a run config names the model's folder by model.path");
+    absent(f, name, "it is a model's; a run config names the model's folder by model.path");
   }
-  f.absent("overwrite_output_dir",
-           "a run's folder is never overwritten; name another by run.output, or go on with "
-           "--resume auto");
+  absent(f, "overwrite_output_dir",
+         "a run's folder is never overwritten; name another by run.output, or go on with "
+         "--resume auto");
 }
 
 }  // namespace

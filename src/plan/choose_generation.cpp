@@ -2,6 +2,7 @@
 // the memory that weights need, or the time. The best number is looked for upwards.
 
 #include "strata/plan/choose_generation.h"
+#include "strata/device/out_of_addresses.h"
 
 #include <algorithm>
 #include <cmath>

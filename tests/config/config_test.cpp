@@ -560,7 +560,7 @@ TEST_CASE("a size without a unit is refused where it cannot be meant") {
   CHECK_THAT(complaint({"memory.device_limit=24"}),
              ContainsSubstring("memory.device_limit: is 24 bytes; write the unit, like \"24GiB\""));
   CHECK_THAT(complaint({"memory.device_limit=\"24\""}),
-             ContainsSubstring("memory.device_limit: expected a size such as"));
+             ContainsSubstring("memory.device_limit: is 24 bytes; write the unit"));
   // What a run was saved with is read as it was.
   const std::string saved = R"({"memory": {"spill_limit": 24}})";
   CHECK(strata::parse_run_config(saved, "a manifest").memory.spill_limit == strata::ByteSize{24});

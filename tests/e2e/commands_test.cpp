@@ -352,6 +352,7 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
                          {train + "--learning-rate=1", "mean --set optimizer.lr=VALUE?"},
                          {train + "--lr 1", "mean --set optimizer.lr=VALUE?"},
                          {train + "--epochs=2", "mean --set run.epochs=2?"},
+                         {"plan x --host-memory 64", "is 64 bytes; write the unit, like"},
                          {"--hlep", "did you mean strata --help?"},
                          {train + "--set run.steps 5", "--set run.steps=5?"},
                          {train + "--set run.steps=5 run.seed=2", "did you mean --set run.seed=2?"},

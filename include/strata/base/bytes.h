@@ -13,13 +13,9 @@ inline constexpr std::size_t kKiB = std::size_t{1} << 10;
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 inline constexpr std::size_t kGiB = std::size_t{1} << 30;
 
-/// A size above 0 that is read without a unit has this many bytes at least: who writes 24 means
-/// gigabytes.
-inline constexpr std::size_t kLeastWithoutUnit = 1024;
-
 /// Parses "24GiB", "512 MiB", "1.5TiB", "2GB" (decimal) or "4096" into bytes; a fraction of a byte
-/// is dropped. Throws ConfigError quoting the text if it is none of these, does not fit
-/// std::size_t, or is above 0, below kLeastWithoutUnit and without a unit.
+/// is dropped. Throws ConfigError quoting the text if it is none of these or does not fit
+/// std::size_t.
 [[nodiscard]] std::size_t parse_bytes(std::string_view text);
 /// Prints a size in the largest binary unit that keeps it at 1 or above, with two decimals unless
 /// it is a whole number of that unit: "24 GiB", "1.50 GiB", "512 MiB", "17 B".

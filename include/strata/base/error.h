@@ -45,14 +45,6 @@ class OutOfThreads : public Error {
   [[nodiscard]] int exit_code() const noexcept override { return 3; }
 };
 
-/// The system gives no more addresses, of which a plan takes some where a run would take memory.
-/// The message names the limit.
-class OutOfAddresses : public Error {
- public:
-  using Error::Error;
-  [[nodiscard]] int exit_code() const noexcept override { return 3; }
-};
-
 /// A call into CUDA, cuBLAS, NCCL or MPI failed, or this build or machine cannot run what was
 /// asked. The message names the call and its error code where there was one.
 class BackendError : public Error {

@@ -139,8 +139,8 @@ struct RetiredKey {
 /// A key as other programs call it.
 struct ForeignName {
   std::string name;
-  std::string key;     ///< the full path of the key that is meant; empty if none is
-  std::string remark;  ///< what is different about it, a clause; may be empty if there is a key
+  std::string key;     ///< the full path of the key that is meant
+  std::string remark;  ///< what is different about it, a clause; may be empty
 };
 
 /// The fields of one object, in the order in which they were added, to which they refer: a list
@@ -187,8 +187,6 @@ class FieldList {
   void also_called(std::string_view name, std::string_view key, std::string_view remark = {}) {
     foreign_.push_back({std::string(name), std::string(key), std::string(remark)});
   }
-  /// Makes reading say, wherever it finds `name`, for which there is no key, `instead`: a clause.
-  void absent(std::string_view name, std::string_view instead) { also_called(name, {}, instead); }
   /// Returns what is meant by the name of another program, or null.
   [[nodiscard]] const ForeignName* find_foreign(std::string_view name) const;
   [[nodiscard]] const std::vector<ForeignName>& foreign() const& { return foreign_; }

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "strata/base/bytes.h"
-#include "strata/base/error.h"
 #include "strata/base/start_thread.h"
+#include "strata/device/out_of_addresses.h"
 
 namespace strata {
 
