@@ -5,6 +5,7 @@
 #include "command_line/assignments.cpp"        // NOLINT(bugprone-suspicious-include)
 #include "command_line/bash_completion.cpp"    // NOLINT(bugprone-suspicious-include)
 #include "command_line/command_tree.cpp"       // NOLINT(bugprone-suspicious-include)
+#include "command_line/config_commands.cpp"    // NOLINT(bugprone-suspicious-include)
 #include "command_line/doctor_commands.cpp"    // NOLINT(bugprone-suspicious-include)
 #include "command_line/fish_completion.cpp"    // NOLINT(bugprone-suspicious-include)
 #include "command_line/generate_commands.cpp"  // NOLINT(bugprone-suspicious-include)

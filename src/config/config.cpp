@@ -84,7 +84,7 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
   read_fields(config, text, source, sets);
   if (!config.model.path.empty()) {
     std::filesystem::path folder;
-    if (is_gone(config.model.path) && find_model) folder = find_model(config);
+    if (find_model && is_gone(config.model.path)) folder = find_model(config);
     const std::string path = folder.empty() ? config.model.path : folder.string();
     require_model_folder(path);
     config = read_with_path(path, text, source, sets);

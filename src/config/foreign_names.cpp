@@ -39,9 +39,6 @@ void add_absent_names(FieldList& f) {
   for (const char* name : {"architectures", "model_type"}) {
     absent(f, name, "it is a model's; a run config names the model's folder by model.path");
   }
-  absent(f, "overwrite_output_dir",
-         "a run's folder is never overwritten; name another by run.output, or go on with "
-         "--resume auto");
 }
 
 }  // namespace
@@ -142,6 +139,7 @@ void add_foreign_names(FieldList& f) {
     f.also_called(name, "run.patience");
   }
   f.also_called("resume_from_checkpoint", "--resume", "an option of strata train");
+  f.also_called("overwrite_output_dir", "--overwrite", "an option of strata train");
   for (const char* name : {"n_layer", "n_layers", "num_layers"}) {
     f.also_called(name, "model.num_hidden_layers");
   }

@@ -293,6 +293,7 @@ TEST_CASE("names that other trainers have are answered with the key that is mean
       {"max_seq_length", "data.sequence_length"},
       {"output_dir", "run.output"},
       {"model_name_or_path", "model.path"},
+      {"overwrite_output_dir", "--overwrite"},
       {"bf16", "run.dtype"}};
   for (const auto& [name, key] : names) {
     CAPTURE(name);
