@@ -23,6 +23,7 @@
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/model/families.h"
 #include "strata/model/layout.h"
 
 namespace strata {
@@ -134,7 +135,7 @@ class Exporter {
     if (std::cmp_greater(what_.model.num_hidden_layers, from.files.size())) {
       throw IoError(what_.checkpoint.folder.string() + ": has fewer files than its model layers");
     }
-    const ModelLayout layout = make_layout(what_.model);
+    const ModelLayout layout = make_layout(spec_of(what_.model));
     const CheckpointLayout source = make_checkpoint_layout(layout, types());
     const CheckpointLayout target =
         make_checkpoint_layout(layout, {.weight = what_.weight, .moment = {}});

@@ -129,7 +129,7 @@ class SweepTrace {
 GenerationResult generate(GenerationSession& session, const GenerationLoad& load,
                           const StopSignals& stop, WorkProgress& work, SweepTrace* trace) {
   Generator generator(session.assembly());
-  const std::int64_t vocabulary = session.setup().model.vocab_size;
+  const std::int64_t vocabulary = session.setup().spec.vocabulary;
   std::int64_t taken = 0;
   GenerationResult result;
   const double begin_s = steady_seconds();
@@ -193,7 +193,7 @@ nlohmann::json to_json(const GenerationResult& r, const GenerationSession& sessi
                       {"backend", info.backend},
                       {"dtype", name_of(setup.sizes.compute)},
                       {"kv_dtype", enum_name(kKvDTypeNames, setup.kv.kept)},
-                      {"parameters", setup.model.parameter_count()},
+                      {"parameters", setup.spec.parameter_count()},
                       {"prompts", load.sequences},
                       {"prompt_tokens", load.prompt_tokens},
                       {"drawn_tokens", load.drawn_tokens},
@@ -233,7 +233,7 @@ void print_table(const GenerationResult& r, const GenerationSession& session,
       "time            {:.3f} s, first token after {:.3f} s, {} sweeps\n"
       "tokens/s        {}\n"
       "{}\n",
-      info.name, info.backend, format_count(session.setup().model.parameter_count()),
+      info.name, info.backend, format_count(session.setup().spec.parameter_count()),
       name_of(session.setup().sizes.compute), to_string(load), session.setup().to_string(),
       r.counts.seconds, r.first_token_s, format_count(r.counts.sweeps),
       format_count(std::llround(tokens_per_s(r.counts))), to_string(r.memory));

@@ -17,6 +17,7 @@
 #include "strata/base/thread_pool.h"
 #include "strata/data/batch.h"
 #include "strata/data/compatible.h"
+#include "strata/model/families.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
@@ -57,7 +58,7 @@ Finding examine_model(const RunConfig& config) {
   if (model.path.empty()) return {.name = "model", .found = of + ", drawn by run.seed"};
   return looked_at("model", of + " from " + model.path, [&](Finding& finding) {
     const StartWeights start = open_start_weights(model);
-    const ModelLayout layout = make_layout(model.llama);
+    const ModelLayout layout = make_layout(spec_of(model.llama));
     const std::string unused = check_weights(start.files, layout);
     require_shapes(start.files, layout);
     if (!start.resized.empty()) finding.found += "; " + start.resized;

@@ -17,6 +17,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/import_model.h"
 #include "strata/commands/commands.h"
+#include "strata/model/families.h"
 #include "strata/model/weights_check.h"
 
 namespace strata {
@@ -45,7 +46,7 @@ ModelLayout layout_of(const ImportOptions& options, const LlamaConfig& model,
                   format_count(model.num_hidden_layers) + ", but the weights have only " +
                   format_count(static_cast<std::int64_t>(weights.tensors().size())) + " tensors");
   }
-  return make_layout(model);
+  return make_layout(spec_of(model));
 }
 
 /// Returns the types of the tensors that the model is made of.

@@ -109,7 +109,7 @@ int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ran
   const Setup& setup = placement.setup;
   if (!options.json.empty()) {
     nlohmann::ordered_json json = json_head(device.name, ranks.size());
-    json["parameters"] = setup.model.parameter_count();
+    json["parameters"] = setup.spec.parameter_count();
     json["steps"] = config.run.steps;
     json["step_tokens"] = config.step_tokens(ranks.size());
     json.update(json_of(placement));

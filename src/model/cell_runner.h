@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
@@ -54,6 +55,42 @@ class CellRunner {
   Kernels& kernels_;
   Stream& compute_;
   Tag tag_;
+};
+
+/// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
+/// here alone.
+class LayerRunner : public CellRunner {
+ public:
+  /// `dw` may be null where nothing goes backward. The layer and the views outlive the runner.
+  LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
+              const LayerGradients* dw = nullptr)
+      : CellRunner(cell), layer_(layer), w_(w), dw_(dw) {}
+
+  [[nodiscard]] const LayerSpec& layer() const { return layer_; }
+  [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
+  [[nodiscard]] const TensorView& gradient(NormId id) const { return (*dw_)[id]; }
+
+  /// y [N, out] = the linear of x [N, in].
+  void linear(LinearId id, const ConstTensorView& x, const TensorView& y) const {
+    CellRunner::linear(x, w_[id], y);
+  }
+  /// Returns the same, of which a row does not depend on the others.
+  [[nodiscard]] Matmul by_row_of(LinearId id, const ConstTensorView& x, const TensorView& y) const {
+    return linear_by_row(x, w_[id], y);
+  }
+  /// dx [N, in] becomes the gradient of x, where dy [N, out] is that of y.
+  void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx) const {
+    CellRunner::input_gradient(dy, w_[id], dx);
+  }
+  /// Adds to the gradients of the linear's weights.
+  void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
+    CellRunner::weight_gradient(dy, x, (*dw_)[id]);
+  }
+
+ private:
+  const LayerSpec& layer_;
+  const LayerWeights& w_;
+  const LayerGradients* dw_;
 };
 
 }  // namespace strata

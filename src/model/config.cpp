@@ -1,11 +1,13 @@
-// Lists the fields of a LLaMA with the limits of its sizes, counts its parameters and checks what
-// sizes must be to each other.
+// Lists the fields of a LLaMA with the limits of its sizes and checks what sizes must be to each
+// other.
 
 #include "strata/model/config.h"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "strata/model/families.h"
 
 namespace strata {
 namespace {
@@ -87,19 +89,7 @@ void LlamaConfig::fields(FieldList& f) {
       .at_least(0);
 }
 
-std::int64_t LlamaConfig::layer_parameter_count() const {
-  const std::int64_t attention = hidden_size * (2 * query_width() + 2 * kv_width());
-  return attention + 3 * hidden_size * intermediate_size + 2 * hidden_size;
-}
-
-std::int64_t LlamaConfig::parameter_count() const {
-  const std::int64_t embeddings = (tie_word_embeddings ? 1 : 2) * vocab_size * hidden_size;
-  return embeddings + num_hidden_layers * layer_parameter_count() + hidden_size;
-}
-
-std::int64_t LlamaConfig::matmul_parameter_count() const {
-  return num_hidden_layers * (layer_parameter_count() - 2 * hidden_size) + vocab_size * hidden_size;
-}
+std::int64_t LlamaConfig::parameter_count() const { return spec_of(*this).parameter_count(); }
 
 void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) const {
   const auto add = [&](std::string_view key, const std::string& text) {

@@ -2,8 +2,6 @@
 
 #include "strata/model/kv_views.h"
 
-#include <cmath>
-
 namespace strata {
 
 namespace {
@@ -17,10 +15,6 @@ FusedAppend fused_append(const KvViews& kept, const Rope& turn, const NewKv& add
 }
 
 }  // namespace
-
-double attention_scale(std::int64_t head_size) {
-  return 1.0 / std::sqrt(static_cast<double>(head_size));
-}
 
 void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
                const Tag& tag) {
@@ -45,7 +39,6 @@ void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, c
 
 void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
                   const Tag& tag) {
-  const double scale = attention_scale(tokens.q.shape[2]);
   if (kept.is_int8()) {
     kernels.run(stream,
                 AttendInt8Kv{.q = tokens.q,
@@ -53,7 +46,7 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
                              .segments = tokens.segments,
                              .o = tokens.o,
                              .parts = tokens.parts,
-                             .scale = scale,
+                             .scale = tokens.scale,
                              .pairs = tokens.pairs},
                 tag);
     return;
@@ -66,7 +59,7 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
                                .o = tokens.o,
                                .lse = tokens.lse,
                                .parts = tokens.parts,
-                               .scale = scale},
+                               .scale = tokens.scale},
               tag);
 }
 
@@ -85,7 +78,7 @@ void turn_append_and_attend_to_kv(Kernels& kernels, Stream& stream, const KvView
                           .o = tokens.o,
                           .lse = tokens.lse,
                           .parts = tokens.parts,
-                          .scale = attention_scale(tokens.q.shape[2])},
+                          .scale = tokens.scale},
               tag);
 }
 

@@ -1,10 +1,11 @@
-// Lays out a LLaMA's parameters: which segments a block has, in which order, and which tensors of a
-// Hugging Face model fill them. Matrices that are multiplied together (q, k, v; gate, up) are one
-// segment, so each pair or triple is one product.
+// Lays out the parameters of a model: which segments a block has, in which order, and which tensors
+// of a Hugging Face model fill them.
 
 #include "strata/model/layout.h"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "strata/base/bytes.h"
 
@@ -54,22 +55,34 @@ class BlockBuilder {
   Block block_;
 };
 
-Block layer_block(const LlamaConfig& c, std::int64_t layer) {
-  const std::string hf = "model.layers." + std::to_string(layer) + ".";
-  const std::int64_t q = c.num_attention_heads * c.head_size();
-  const std::int64_t kv = c.kv_heads() * c.head_size();
-  BlockBuilder b("layers." + std::to_string(layer), UnitKind::kLayer);
-  b.norm("attention_norm", c.hidden_size, hf + "input_layernorm.weight");
-  b.matrix("qkv", c.hidden_size,
-           {{hf + "self_attn.q_proj.weight", q},
-            {hf + "self_attn.k_proj.weight", kv},
-            {hf + "self_attn.v_proj.weight", kv}});
-  b.matrix("attention_out", q, {{hf + "self_attn.o_proj.weight", c.hidden_size}});
-  b.norm("mlp_norm", c.hidden_size, hf + "post_attention_layernorm.weight");
-  b.matrix("gate_up", c.hidden_size,
-           {{hf + "mlp.gate_proj.weight", c.intermediate_size},
-            {hf + "mlp.up_proj.weight", c.intermediate_size}});
-  b.matrix("down", c.intermediate_size, {{hf + "mlp.down_proj.weight", c.hidden_size}});
+/// The order of a layer's weights in its block, which checkpoints have as well.
+constexpr std::variant<NormId, LinearId> kLayerWeights[] = {
+    NormId::kAttention, LinearId::kQkv,    LinearId::kAttentionOut,
+    NormId::kMlp,       LinearId::kGateUp, LinearId::kDown};
+
+Block layer_block(const ModelSpec& spec, int number) {
+  const LayerSpec& layer = spec.layer(number);
+  const std::string prefix = spec.layer_prefix + std::to_string(number) + ".";
+  BlockBuilder b("layers." + std::to_string(number), UnitKind::kLayer);
+  const auto add_norm = [&](NormId id) {
+    const Norm& norm = layer.norm(id);
+    b.norm(std::string(name_of(id)), norm.width, prefix + norm.source);
+  };
+  const auto add_linear = [&](LinearId id) {
+    const Linear& linear = layer.linear(id);
+    std::vector<SourceTensor> sources;
+    for (const SourceTensor& source : linear.sources) {
+      sources.push_back({prefix + source.name, source.rows});
+    }
+    b.matrix(std::string(name_of(id)), linear.in, std::move(sources));
+  };
+  for (const std::variant<NormId, LinearId>& weight : kLayerWeights) {
+    if (const NormId* norm = std::get_if<NormId>(&weight)) {
+      add_norm(*norm);
+    } else {
+      add_linear(std::get<LinearId>(weight));
+    }
+  }
   return b.build();
 }
 
@@ -85,24 +98,22 @@ int ModelLayout::gradient_sources(BlockId block) const {
   return 1 + static_cast<int>(tied);
 }
 
-ModelLayout make_layout(const LlamaConfig& c) {
+ModelLayout make_layout(const ModelSpec& spec) {
   ModelLayout layout;
   BlockBuilder embedding("embedding", UnitKind::kEmbedding);
-  embedding.matrix("table", c.hidden_size, {{"model.embed_tokens.weight", c.vocab_size}});
+  embedding.matrix("table", spec.width, {{spec.embedding, spec.vocabulary}});
   const BlockId table = layout.blocks.push_back(embedding.build());
   layout.units.push_back({.kind = UnitKind::kEmbedding, .layer = -1, .blocks = {table}});
-  for (int layer = 0; layer < c.num_hidden_layers; ++layer) {
-    const BlockId own = layout.blocks.push_back(layer_block(c, layer));
+  for (int layer = 0; layer < spec.layers(); ++layer) {
+    const BlockId own = layout.blocks.push_back(layer_block(spec, layer));
     layout.units.push_back({.kind = UnitKind::kLayer, .layer = layer, .blocks = {own}});
   }
   BlockBuilder head("head", UnitKind::kHead);
-  head.norm("norm", c.hidden_size, "model.norm.weight");
-  if (!c.tie_word_embeddings) {
-    head.matrix("projection", c.hidden_size, {{"lm_head.weight", c.vocab_size}});
-  }
+  head.norm("norm", spec.width, spec.final_norm);
+  if (!spec.tied()) head.matrix("projection", spec.width, {{spec.projection, spec.vocabulary}});
   Unit last{
       .kind = UnitKind::kHead, .layer = -1, .blocks = {layout.blocks.push_back(head.build())}};
-  if (c.tie_word_embeddings) last.blocks.push_back(table);
+  if (spec.tied()) last.blocks.push_back(table);
   layout.units.push_back(std::move(last));
   return layout;
 }

@@ -11,32 +11,33 @@
 
 namespace strata {
 
-std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config, const LlamaSizes& sizes) {
+std::vector<LedgerEntry> Llama::scratch_ledger(const ModelSpec& spec, const LlamaSizes& sizes) {
   std::vector<LedgerEntry> ledger;
   const auto count = [&](std::string_view name, DType dtype, Shape shape) {
     const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
     ledger.push_back({std::string(name), round_up(bytes, Arena::kAlignment)});
     return TensorView();
   };
-  static_cast<void>(make_scratch(config, sizes, count));
+  static_cast<void>(make_scratch(spec, sizes, count));
   return ledger;
 }
 
-std::size_t Llama::rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes) {
-  return static_cast<std::size_t>(sizes.row_tokens * config.head_size() / 2) *
+std::size_t Llama::rope_bytes(const ModelSpec& spec, const LlamaSizes& sizes) {
+  return static_cast<std::size_t>(sizes.row_tokens * spec.widths().attention.rope.width / 2) *
          size_of(accumulator_of(sizes.compute));
 }
 
-Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels,
-             Arena& device_arena, std::span<std::byte> staging)
-    : config_(config),
+Llama::Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
+             std::span<std::byte> staging)
+    : spec_(spec),
       sizes_(sizes),
       kernels_(kernels),
       scratch_(std::make_unique<LlamaScratch>(
-          make_scratch(config, sizes, [&](std::string_view name, DType dtype, Shape shape) {
+          make_scratch(spec, sizes, [&](std::string_view name, DType dtype, Shape shape) {
             return device_arena.allocate_tensor(name, dtype, shape);
           }))) {
-  copy_rope_table(config_, device_arena.device(), scratch_->cos, scratch_->sin, staging);
+  copy_rope_table(spec_.widths().attention.rope, device_arena.device(), scratch_->cos,
+                  scratch_->sin, staging);
 }
 
 Llama::~Llama() = default;

@@ -19,22 +19,22 @@ struct Llama::HeadChunk {
   TensorView logits;  ///< [count, V] X, strided; their gradient if there is a grad_scale
 };
 
-std::int64_t Llama::logits_stride(const LlamaConfig& config) {
+std::int64_t Llama::logits_stride(std::int64_t vocabulary) {
   // Rows start at multiples of 16 bytes, whatever the vocabulary.
-  return (config.vocab_size + 7) / 8 * 8;
+  return (vocabulary + 7) / 8 * 8;
 }
 
-std::int64_t Llama::default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens) {
+std::int64_t Llama::default_head_chunk(std::int64_t vocabulary, std::int64_t cell_tokens) {
   // A chunk is large enough to fill a GPU's multiprocessors and small enough that its logits in
   // bf16 stay near 128 MiB.
   constexpr std::int64_t kElements = std::int64_t{64} << 20;
-  const std::int64_t fitting = std::max<std::int64_t>(kElements / logits_stride(config), 256);
+  const std::int64_t fitting = std::max<std::int64_t>(kElements / logits_stride(vocabulary), 256);
   return std::min(cell_tokens, fitting / 256 * 256);
 }
 
 ConstTensorView Llama::last_logits() const {
   return TensorView(scratch_->head_logits.data, sizes_.compute,
-                    Shape{sizes_.head_chunk, config_.vocab_size}, logits_stride(config_));
+                    Shape{sizes_.head_chunk, spec_.vocabulary}, logits_stride(spec_.vocabulary));
 }
 
 /// Runs norm, logits and loss of the chunk of tokens that begins at `begin`. With a `grad_scale`
@@ -50,15 +50,15 @@ Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
       .x = x.slice_rows(begin, count),
       .n = s.head_n.slice_rows(0, count),
       .rstd = s.head_rstd.slice_rows(0, count),
-      .logits = TensorView(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
-                           logits_stride(config_))};
+      .logits = TensorView(s.head_logits.data, sizes_.compute, Shape{count, spec_.vocabulary},
+                           logits_stride(spec_.vocabulary))};
   run(RmsNormForward{.x = chunk.x,
                      .residual = {},
                      .weight = w.norm,
                      .sum = {},
                      .y = chunk.n,
                      .rstd = chunk.rstd,
-                     .eps = config_.rms_norm_eps});
+                     .eps = spec_.norm_eps});
   run.linear(chunk.n, w.projection, chunk.logits);
   run(CrossEntropy{.logits = chunk.logits,
                    .targets = batch.targets.slice_rows(begin, count),

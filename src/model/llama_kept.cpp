@@ -7,44 +7,44 @@
 
 namespace strata {
 
-std::vector<KeptTensor> Llama::kept_tensors(const LlamaConfig& c, const LlamaSizes& z) {
+std::vector<KeptTensor> Llama::kept_tensors(const ModelSpec& spec, const LlamaSizes& z) {
   const DType x = z.compute;
   const std::int64_t n = z.cell_tokens;
-  const std::int64_t query = c.query_width();
-  const std::int64_t qkv = query + 2 * c.kv_width();
-  const std::int64_t gate_up = 2 * c.intermediate_size;
-  const auto product = [](std::int64_t in, std::int64_t out) {
-    return 2.0 * static_cast<double>(in) * static_cast<double>(out);
-  };
+  const LayerSpec& layer = spec.widths();
+  const Linear& qkv = layer.linear(LinearId::kQkv);
+  const Linear& out = layer.linear(LinearId::kAttentionOut);
+  const Linear& gate_up = layer.linear(LinearId::kGateUp);
+  const auto attention_flops =
+      2.0 * static_cast<double>(layer.attention.query_width()) * static_cast<double>(z.row_tokens);
   return {{.from = KeepLevel::kAttention,
            .name = "kept.attention",
            .view = &KeptActivations::o,
            .dtype = x,
-           .shape = {n, query},
-           .flops_per_token = product(query, z.row_tokens)},
+           .shape = {n, out.in},
+           .flops_per_token = attention_flops},
           {.from = KeepLevel::kAttention,
            .name = "kept.lse",
            .view = &KeptActivations::lse,
            .dtype = accumulator_of(x),
-           .shape = {c.num_attention_heads, n}},
+           .shape = {layer.attention.heads, n}},
           {.from = KeepLevel::kAttentionOut,
            .name = "kept.x_mid",
            .view = &KeptActivations::x_mid,
            .dtype = x,
-           .shape = {n, c.hidden_size},
-           .flops_per_token = product(query, c.hidden_size)},
+           .shape = {n, out.out},
+           .flops_per_token = out.flops()},
           {.from = KeepLevel::kSelective,
            .name = "kept.qkv",
            .view = &KeptActivations::qkv,
            .dtype = x,
-           .shape = {n, qkv},
-           .flops_per_token = product(c.hidden_size, qkv)},
+           .shape = {n, qkv.out},
+           .flops_per_token = qkv.flops()},
           {.from = KeepLevel::kFull,
            .name = "kept.gate_up",
            .view = &KeptActivations::gate_up,
            .dtype = x,
-           .shape = {n, gate_up},
-           .flops_per_token = product(c.hidden_size, gate_up)}};
+           .shape = {n, gate_up.out},
+           .flops_per_token = gate_up.flops()}};
 }
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// The temporaries of a LLaMA, listed once: Llama takes them from its arena, a memory plan counts
+// The temporaries of a model, listed once: Llama takes them from its arena, a memory plan counts
 // them, and kernels are prepared for their shapes. All units and cells share them, because their
 // operators run on one lane, one after the other.
 
@@ -44,7 +44,7 @@ using MakeTensor = std::function<TensorView(std::string_view name, DType dtype, 
 
 /// Returns the temporaries of a model, each as `make` made it. Calls `make` once for each that is
 /// not absent, in a fixed order.
-[[nodiscard]] LlamaScratch make_scratch(const LlamaConfig& config, const LlamaSizes& sizes,
+[[nodiscard]] LlamaScratch make_scratch(const ModelSpec& spec, const LlamaSizes& sizes,
                                         const MakeTensor& make);
 
 }  // namespace strata

@@ -9,11 +9,11 @@
 
 namespace strata {
 
-void copy_rope_table(const LlamaConfig& config, Device& device, const TensorView& cos,
+void copy_rope_table(const RopeSpec& rope, Device& device, const TensorView& cos,
                      const TensorView& sin, std::span<std::byte> staging) {
   Stream& in = device.stream(Lane::kActivationsIn);
   RopeTable table;
-  if (device.info().backend != "dry") table = make_rope_table(config, cos.shape[0]);
+  if (device.info().backend != "dry") table = make_rope_table(rope, cos.shape[0]);
   for (const auto& [values, view] : {std::pair{&table.cos, &cos}, std::pair{&table.sin, &sin}}) {
     const std::size_t bytes = view->bytes().bytes;
     store_as(*values, view->dtype, staging);

@@ -24,14 +24,14 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 
 }  // namespace
 
-RopeTable make_rope_table(const LlamaConfig& config, std::int64_t positions) {
-  const std::int64_t half = config.head_size() / 2;
+RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions) {
+  const std::int64_t half = rope.width / 2;
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < half; ++i) {
     const double frequency =
-        std::pow(config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
-    const bool slowed = config.rope_scaling && config.rope_scaling->rope_type == RopeType::kLlama3;
-    frequencies.push_back(slowed ? llama3_frequency(frequency, *config.rope_scaling) : frequency);
+        std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(half));
+    const bool slowed = rope.scaling && rope.scaling->rope_type == RopeType::kLlama3;
+    frequencies.push_back(slowed ? llama3_frequency(frequency, *rope.scaling) : frequency);
   }
   RopeTable table;
   table.cos.reserve(static_cast<std::size_t>(positions * half));

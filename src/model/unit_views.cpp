@@ -56,12 +56,12 @@ UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
   switch (unit.kind) {
     case UnitKind::kEmbedding: views.embedding = {.table = own.matrix("table")}; break;
     case UnitKind::kLayer:
-      views.layer = {.attention_norm = own.vector("attention_norm"),
-                     .qkv = own.matrix("qkv"),
-                     .attention_out = own.matrix("attention_out"),
-                     .mlp_norm = own.vector("mlp_norm"),
-                     .gate_up = own.matrix("gate_up"),
-                     .down = own.matrix("down")};
+      for (std::size_t i = 0; i < kLinears; ++i) {
+        views.layer.linears[i] = own.matrix(kLinearNames[i].name);
+      }
+      for (std::size_t i = 0; i < kNorms; ++i) {
+        views.layer.norms[i] = own.vector(kNormNames[i].name);
+      }
       break;
     case UnitKind::kHead: {
       const bool tied = unit.blocks.size() > 1;

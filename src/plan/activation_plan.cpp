@@ -28,7 +28,7 @@ struct SpillRange {
 
 void add_scratch(Setup& s) {
   s.sizes.kept_by_all = s.kept.least_reach();
-  for (const LedgerEntry& entry : Llama::scratch_ledger(s.model, s.sizes)) {
+  for (const LedgerEntry& entry : Llama::scratch_ledger(s.spec, s.sizes)) {
     s.plan.allocate(Space::kDevice, entry.name, entry.bytes);
   }
 }

@@ -11,6 +11,7 @@
 #include "strata/base/narrow.h"
 #include "strata/base/spread.h"
 #include "strata/base/text.h"
+#include "strata/model/families.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
 
@@ -65,17 +66,17 @@ void count_memory(GenerationSetup& s) {
 GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
                          const Budget& budget) {
   GenerationSetup s;
-  s.layout = std::make_shared<const ModelLayout>(make_layout(model));
+  s.spec = spec_of(model);
+  s.layout = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.budget = budget;
-  s.weight_slots = narrow<int>(std::min<std::int64_t>(
-      model.num_hidden_layers, needs.host_attention ? kWeightSlotsOfTwo : kWeightSlots));
+  s.weight_slots =
+      std::min(s.spec.layers(), needs.host_attention ? kWeightSlotsOfTwo : kWeightSlots);
   return s;
 }
 
 /// Sets where keys, values and weights live.
-void place(GenerationSetup& s, const LlamaConfig& model, const GenerationNeeds& needs, int kv_slots,
-           int resident_units) {
-  s.describe_sweeps(model, needs, s.budget.device_is_host, kv_slots);
+void place(GenerationSetup& s, const GenerationNeeds& needs, int kv_slots, int resident_units) {
+  s.describe_sweeps(needs, s.budget.device_is_host, kv_slots);
   s.resident_units = resident_units;
   s.state = weights_alone(*s.layout, needs.compute, resident_units);
   count_memory(s);
@@ -132,7 +133,7 @@ GenerationSetup make_generation_setup(const LlamaConfig& model, const Generation
   }
   for (const int slots : kv_slots) {
     for (int resident = most; resident >= std::min(least, most); --resident) {
-      place(s, model, needs, slots, resident);
+      place(s, needs, slots, resident);
       if (s.fits()) return s;
     }
   }

@@ -22,8 +22,7 @@ constexpr double kLinkShare = 0.8;
 std::optional<double> forward_link_bytes(const Setup& s) {
   const double peak = s.hardware.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
   if (!(peak > 0)) return std::nullopt;
-  double flops = 2.0 * static_cast<double>(s.model.hidden_size) *
-                 static_cast<double>(s.model.intermediate_size);  // the down projection
+  double flops = s.spec.widths().linear(LinearId::kDown).flops();  // of which nothing is kept
   for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
   const double forward_s =
       flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);
@@ -39,14 +38,14 @@ double cells_of(const Setup& s) {
 
 /// Returns a cell's share of the bytes of weights that a pass loads.
 double weight_bytes(const Setup& s) {
-  int streamed = 0;  // layers whose weights come from the host
+  std::int64_t streamed = 0;  // elements of layers whose weights come from the host
   for (const BlockId b : s.layout->blocks.ids()) {
-    const bool layer = s.layout->blocks[b].kind == UnitKind::kLayer;
-    streamed += layer && s.state.blocks[b].weight != Home::kDevice ? 1 : 0;
+    const Block& block = s.layout->blocks[b];
+    if (block.kind != UnitKind::kLayer || s.state.blocks[b].weight == Home::kDevice) continue;
+    streamed += block.shard_elements(s.state.ranks);
   }
-  const Block& layer = s.layout->blocks[s.layout->first_layer_block()];
-  return static_cast<double>(layer.shard_elements(s.state.ranks)) *
-         static_cast<double>(size_of(s.state.compute)) * streamed / cells_of(s);
+  return static_cast<double>(streamed) * static_cast<double>(size_of(s.state.compute)) /
+         cells_of(s);
 }
 
 }  // namespace

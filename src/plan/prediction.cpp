@@ -246,7 +246,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
   p.tokens_per_s = static_cast<double>(setup.config.step_tokens(setup.state.world())) / p.step_s;
   const DevicePeak peak = device_peak(setup.hardware, setup.budget.peak_tflops);
-  const double flops = flops_per_token(setup.model, setup.batch.batch.tokens);
+  const double flops = flops_per_token(setup.spec, setup.batch.batch.tokens);
   p.mfu = model_flops_utilisation(flops, p.tokens_per_s, peak.tflops, setup.state.world());
   p.warning = peak_warning(p.mfu, peak);
   p.masked = setup.batch.mask == DocumentMask::kOn;

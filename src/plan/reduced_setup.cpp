@@ -27,11 +27,16 @@ constexpr int kMostLayers = 128;
 /// Passes, if there are more: one that begins, two amid others, one that ends.
 constexpr int kPasses = 4;
 
-/// Returns the chunks in which the weights of a layer are loaded, the last one in part.
+/// Returns the chunks in which the weights of a layer, of the largest, are loaded, the last one in
+/// part.
 double layer_chunks(const Setup& setup) {
-  const Block& layer = setup.layout->blocks[setup.layout->first_layer_block()];
-  const auto bytes = static_cast<double>(layer.shard_elements(setup.state.ranks)) *
-                     static_cast<double>(size_of(setup.state.compute));
+  std::int64_t longest = 0;
+  for (const Block& block : setup.layout->blocks) {
+    if (block.kind != UnitKind::kLayer) continue;
+    longest = std::max(longest, block.shard_elements(setup.state.ranks));
+  }
+  const auto bytes =
+      static_cast<double>(longest) * static_cast<double>(size_of(setup.state.compute));
   return bytes / static_cast<double>(kChunkBytes);
 }
 
@@ -81,8 +86,12 @@ KeepPlan reduced_kept(const Setup& whole, int layers, int cells) {
 /// there or updated speculatively.
 void reduce_layers(const Setup& whole, int layers, Setup& s) {
   const int all = static_cast<int>(whole.layout->blocks.size());
-  s.model.num_hidden_layers = layers;
-  s.layout = std::make_shared<const ModelLayout>(make_layout(s.model));
+  s.spec.kind.clear();
+  for (int layer = 0; layer < layers; ++layer) {
+    const int like = middle_of(layer, layers, whole.spec.layers());
+    s.spec.kind.push_back(whole.spec.kind[static_cast<std::size_t>(like)]);
+  }
+  s.layout = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.walk.layers = layers;
   s.activations.layers = layers;
   s.weight_slots = std::min(whole.weight_slots, layers);

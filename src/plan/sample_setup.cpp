@@ -9,6 +9,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
+#include "strata/model/families.h"
 
 namespace strata {
 
@@ -18,8 +19,8 @@ SampleSetup with(const RunConfig& config, std::int64_t sequences, std::int64_t c
   SampleSetup s;
   const std::int64_t context = sample_context(config);
   const std::int64_t cell = std::min(cell_tokens, sequences * context);
-  s.describe_sweeps(config.model.llama,
-                    {.compute = config.run.dtype,
+  s.spec = spec_of(config.model.llama);
+  s.describe_sweeps({.compute = config.run.dtype,
                      .sequences = sequences,
                      .context = context,
                      .cell_tokens = cell,

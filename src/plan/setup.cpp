@@ -18,6 +18,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
+#include "strata/model/families.h"
 
 namespace strata {
 
@@ -58,24 +59,23 @@ BatchStoreShape batch_shape(const RunConfig& given) {
 
 /// Returns a setup without its plan: what the config and the choices say, and no limit changes.
 Setup describe(const RunConfig& config, const PlanChoices& choices, const PlannedRank& planned) {
-  const LlamaConfig& model = config.model.llama;
   Setup s;
-  s.model = model;
+  s.spec = spec_of(config.model.llama);
   s.hardware = config.hardware;
   s.stored = planned.stored;
   s.attention = config.kernels.attention;
   s.budget = planned.budget;
   const ScheduleSection& schedule = config.schedule;
-  s.layout = std::make_shared<const ModelLayout>(make_layout(model));
+  s.layout = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.sizes = llama_sizes(config);
   const OptimizerSection& o = config.optimizer;
-  const int layers = to_int(model.num_hidden_layers);
+  const int layers = s.spec.layers();
   s.choices = state_choices(config, choices, planned);
   s.batch = batch_shape(config);
   s.activations = {.layers = layers,
                    .cells = to_int(schedule.sub_batches),
                    .cell_tokens = s.sizes.cell_tokens,
-                   .hidden = model.hidden_size,
+                   .hidden = s.spec.width,
                    .dtype = config.run.dtype,
                    .form = schedule.spill_dtype};
   s.walk = {.layers = layers, .cells = s.activations.cells};
@@ -136,7 +136,7 @@ std::size_t estimated_host_overhead(BackendChoice backend) {
 LlamaSizes llama_sizes(const RunConfig& config) {
   const std::int64_t cell_tokens = config.schedule.rows * config.data.sequence_length;
   const std::int64_t head_chunk = config.schedule.head_chunk_tokens.value_or(
-      Llama::default_head_chunk(config.model.llama, cell_tokens));
+      Llama::default_head_chunk(config.model.llama.vocab_size, cell_tokens));
   return {.compute = config.run.dtype,
           .row_tokens = config.data.sequence_length,
           .cell_tokens = cell_tokens,

@@ -33,7 +33,7 @@ std::string Setup::spilled_text() const {
 }
 
 std::string Setup::to_string() const {
-  const double parameters = static_cast<double>(model.parameter_count());
+  const double parameters = static_cast<double>(spec.parameter_count());
   double state_bytes = 0;
   for (const MemoryPlan::Entry& entry : plan.entries()) {
     if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);
@@ -72,7 +72,7 @@ std::string Setup::blocks_text() const {
 }
 
 std::string Setup::state_text() const {
-  const BlockPlan& layer = state.blocks[layout->first_layer_block()];
+  const BlockPlan& layer = state.blocks[layout->block_of_layer(0)];
   std::string text = std::string(name_of(state.moment)) + " moments, " +
                      std::string(name_of(layer.gradient_dtype)) + " gradients";
   if (state.gradient_ring > 0) {

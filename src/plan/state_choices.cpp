@@ -41,7 +41,7 @@ class Rows {
 
   [[nodiscard]] bool interleaved(BlockId b) const {
     if (layout_.blocks[b].kind != UnitKind::kLayer) return false;
-    const int first = std::max(layout_.first_layer_block().value(), c_.resident_units);
+    const int first = std::max(layout_.block_of_layer(0).value(), c_.resident_units);
     const int i = b.value() - first;
     return std::floor((i + 1) * c_.interleave) > std::floor(i * c_.interleave);
   }

@@ -33,9 +33,8 @@ ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host) {
           .singles = parts ? std::min(cell_tokens, needs.sequences) : 0};
 }
 
-void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs,
-                                 bool device_is_host, int kv_slots) {
-  model = of;
+void SweepSetup::describe_sweeps(const GenerationNeeds& needs, bool device_is_host, int kv_slots) {
+  const AttentionSpec& attention = spec.widths().attention;
   sequences = needs.sequences;
   sizes = forward_sizes(needs, device_is_host);
   const std::int64_t sweep_tokens = sweep_tokens_of(needs, device_is_host);
@@ -48,11 +47,11 @@ void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& n
            .accumulator = accumulator_of(needs.compute)};
   const std::int64_t groups =
       std::min(needs.sequences, std::int64_t{needs.groups.value_or(kv_slots == 0 ? 1 : kKvGroups)});
-  kv = {.layers = narrow<int>(of.num_hidden_layers),
+  kv = {.layers = spec.layers(),
         .groups = narrow<int>(groups),
         .rows = (needs.sequences + groups - 1) / groups * needs.context,
-        .heads = of.kv_heads(),
-        .head_size = of.head_size(),
+        .heads = attention.kv_heads,
+        .head_size = attention.head_size,
         .dtype = needs.compute,
         .kept = needs.kv_dtype,
         .slots = kv_slots};
@@ -63,7 +62,7 @@ void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& n
 }
 
 void SweepSetup::list_memory(MemoryPlan& plan) const {
-  const LlamaForward::Memory forward(model, sizes, plan);
+  const LlamaForward::Memory forward(spec, sizes, plan);
   const KvStore::Memory keys_and_values(kv, plan);
   if (kv.attended_at_home()) const HostAttention::Memory attention(kv, host_attention(), plan);
   const TokenStore::Memory tokens(sweep, plan);
@@ -72,8 +71,7 @@ void SweepSetup::list_memory(MemoryPlan& plan) const {
 
 SweepStream take_residual_stream(const SweepSetup& s, Allocator& memory) {
   const auto take = [&](std::string_view name) {
-    return memory.tensor(Space::kDevice, name, s.sizes.compute,
-                         {s.sweep.tokens, s.model.hidden_size});
+    return memory.tensor(Space::kDevice, name, s.sizes.compute, {s.sweep.tokens, s.spec.width});
   };
   const TensorView x = take("residual_stream");
   return {.x = x, .adds = take("residual_stream.adds")};

@@ -7,11 +7,14 @@
 
 namespace strata {
 
-double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length, double attended) {
-  const double attention = static_cast<double>(config.num_hidden_layers) *
-                           static_cast<double>(config.query_width()) *
-                           static_cast<double>(sequence_length) * attended;
-  return 6.0 * (static_cast<double>(config.matmul_parameter_count()) + attention);
+double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length, double attended) {
+  std::int64_t widths = 0;  // of what attention returns, in all layers
+  for (int layer = 0; layer < spec.layers(); ++layer) {
+    widths += spec.layer(layer).attention.query_width();
+  }
+  const double attention =
+      static_cast<double>(widths) * static_cast<double>(sequence_length) * attended;
+  return 6.0 * (static_cast<double>(spec.matmul_parameter_count()) + attention);
 }
 
 DevicePeak device_peak(const HardwareSection& hardware, double datasheet_tflops) {

@@ -41,7 +41,7 @@ std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& se
                                    const CheckpointLayout& layout) {
   const Companions companions = companions_of_run(place, setup.config);
   std::vector<SmallFile> files =
-      model_folder_files(layout, *setup.layout, setup.model, companions.files);
+      model_folder_files(layout, *setup.layout, setup.config.model.llama, companions.files);
   for (SmallFile& file : files) {
     if (file.path != std::string(kModelFolder) + "config.json") continue;
     file.contents = config_text_with_ends(file.contents, companions.begin, companions.end);
@@ -191,7 +191,7 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.data.validation_since = std::min(facts.data.validation_since, place_.first_step());
   facts.validations = validations_;
   facts.program = version_text(build_info());
-  facts.model = write_fields(setup_.model);
+  facts.model = write_fields(setup_.config.model.llama);
   facts.config = write_fields(setup_.config);
   ++saves_;
   std::uint64_t bytes = 0;

@@ -9,6 +9,7 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/work_meter.h"
+#include "strata/model/families.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
@@ -78,7 +79,7 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
   }
   const LlamaConfig model = load_llama_config(options.folder / "config.json");
   const SafetensorsDirectory files(options.folder);
-  const std::string unused = check_weights(files, make_layout(model));
+  const std::string unused = check_weights(files, make_layout(spec_of(model)));
   if (!unused.empty()) log::warn("{}", unused);
   needs.compute = options.dtype.value_or(dtype_of(files));
   work.begin("taking memory");
@@ -115,7 +116,8 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
   const bool device_is_host = backend_.device->info().backend == "cpu";
   while (true) {
     try {
-      LlamaForward::prepare(model, forward_sizes(needs, device_is_host), *backend_.kernels);
+      LlamaForward::prepare(spec_of(model), forward_sizes(needs, device_is_host),
+                            *backend_.kernels);
       setup_ = make_generation_setup(model, needs, budget());
       assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
       return;

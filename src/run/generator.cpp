@@ -62,9 +62,9 @@ std::string Generator::problem(const GenerateRequest& request) const {
   const SweepSetup& setup = assembly_.setup();
   if (request.prompt.empty()) return "the prompt has no token";
   for (const std::int32_t id : request.prompt) {
-    if (id >= 0 && id < setup.model.vocab_size) continue;
+    if (id >= 0 && id < setup.spec.vocabulary) continue;
     return "the prompt has id " + std::to_string(id) + ", and the model's vocabulary is " +
-           format_count(setup.model.vocab_size);
+           format_count(setup.spec.vocabulary);
   }
   if (request.most_tokens < 1) return "at least one token must be drawn";
   const std::int64_t tokens = std::ssize(request.prompt) + request.most_tokens;

@@ -22,6 +22,7 @@
 #include "strata/base/process.h"
 #include "strata/base/work_meter.h"
 #include "strata/data/compatible.h"
+#include "strata/model/families.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
@@ -179,7 +180,7 @@ void Session::build(const RunConfig& config, Ranks& ranks, const SessionHooks& h
   may_end();
   plan_products(work);  // both before memory is counted: they load kernels and take workspaces
   work.begin("loading kernels");
-  Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
+  Llama::prepare(*backend_.kernels, spec_of(config_.model.llama), llama_sizes(config_));
   work.begin("planning memory");
   const std::string device = agree_on_device(backend_.device->info().name, ranks_);
   const std::optional<StoredRates> stored = agree_on_stored_rates(config_, device, ranks_);
@@ -260,7 +261,7 @@ void Session::check_model_folder() const {
   const ModelSection& model = config_.model;
   if (model.path.empty()) return;
   const std::string unused =
-      check_weights(SafetensorsDirectory(model.path), make_layout(model.llama));
+      check_weights(SafetensorsDirectory(model.path), make_layout(spec_of(model.llama)));
   if (!unused.empty() && ranks_.rank() == 0) log::warn("{}", unused);
 }
 
@@ -268,13 +269,14 @@ void Session::plan_products(WorkProgress& work) {
   work.begin("planning matrix products");
   if (config_.run.sample_every > 0) {
     const SampleSetup largest = make_sample_setup(config_, std::numeric_limits<std::size_t>::max());
-    LlamaForward::prepare(config_.model.llama, largest.sizes, *backend_.kernels);
+    LlamaForward::prepare(largest.spec, largest.sizes, *backend_.kernels);
   }
   MatmulTuner* tuner = backend_.kernels->matmul_tuner();
   if (tuner == nullptr || config_.kernels.matmul_tuning == MatmulTuning::kOff) return;
   if (hooks_.checkpoints) restore_plans(*hooks_.checkpoints, ranks_);
   std::vector<MatmulShape> shapes;
-  for (const LlamaMatmul& product : Llama::matmuls(config_.model.llama, llama_sizes(config_))) {
+  for (const LlamaMatmul& product :
+       Llama::matmuls(spec_of(config_.model.llama), llama_sizes(config_))) {
     shapes.push_back(product.shape);
   }
   const std::optional<std::string>& cache = config_.kernels.plan_cache;

@@ -62,7 +62,8 @@ void Schedule::layer_forward(int layer, const BatchLease& batch, int pass) {
     s_.activations.prefetch(tag);
     ActivationLease y = s_.activations.produce(layer + 1, cell, compute_);
     KeptLease kept = s_.kept.fill(layer, cell, compute_);
-    s_.model.layer_forward(compute_, weights.views.layer, tokens, x.x, kept.activations, y.x, tag);
+    s_.model.layer_forward(compute_, layer, weights.views.layer, tokens, x.x, kept.activations, y.x,
+                           tag);
     s_.kept.keep(std::move(kept), tag);
     s_.activations.keep(std::move(y), tag);
   }
@@ -104,8 +105,8 @@ void Schedule::layer_backward(int layer, const BatchLease& batch, int pass) {
     const KeptLease kept = s_.kept.acquire(layer, cell, compute_, tag);
     s_.kept.prefetch(tag);
     s_.activations.prefetch(tag);
-    s_.model.layer_backward(compute_, weights.views.layer, gradients.views.layer, tokens, x.x,
-                            kept.activations, d_[static_cast<std::size_t>(cell)], tag);
+    s_.model.layer_backward(compute_, layer, weights.views.layer, gradients.views.layer, tokens,
+                            x.x, kept.activations, d_[static_cast<std::size_t>(cell)], tag);
   }
   weights = {};  // the next load into this slot needs not wait for sums of gradients
   offload(std::move(gradients), pass);

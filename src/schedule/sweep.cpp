@@ -129,7 +129,8 @@ void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell
   if (host != nullptr) host->reuse(compute_);
   ForwardCell forward = forward_cell(cell, tokens);
   forward.projected_is_read = host != nullptr;
-  parts_.model.layer(compute_, weights.views.layer, forward, kv, stream_of(layer, cell), tag);
+  parts_.model.layer(compute_, layer, weights.views.layer, forward, kv, stream_of(layer, cell),
+                     tag);
   if (host == nullptr) return;
   host->keep(layer, host_cell(cell, plan, tokens), parts_.model.projected(cell.tokens), compute_,
              tag);
@@ -139,8 +140,9 @@ void Sweep::to_host(int layer, const UnitLease& weights, const SweepCell& cell,
                     const SweepPlan& plan, const TokenLease& tokens) {
   const Tag tag = tag_of(layer, plan, cell.visit);
   parts_.host_attention->reuse(compute_);
-  const ConstTensorView qkv = parts_.model.before_attention(
-      compute_, weights.views.layer, forward_cell(cell, tokens), stream_of(layer, cell), tag);
+  const ConstTensorView qkv =
+      parts_.model.before_attention(compute_, layer, weights.views.layer,
+                                    forward_cell(cell, tokens), stream_of(layer, cell), tag);
   parts_.host_attention->attend(layer, host_cell(cell, plan, tokens), qkv, compute_, tag);
 }
 
@@ -149,7 +151,8 @@ void Sweep::from_host(int layer, const UnitLease& weights, const SweepCell& cell
   const Tag tag = tag_of(layer, plan, cell.visit);
   const ConstTensorView o =
       parts_.host_attention->attended(host_cell(cell, plan, tokens), compute_, tag);
-  parts_.model.after_attention(compute_, weights.views.layer, o, stream_of(layer, cell), tag);
+  parts_.model.after_attention(compute_, layer, weights.views.layer, o, stream_of(layer, cell),
+                               tag);
 }
 
 ResidualStream Sweep::stream_of(int layer, const SweepCell& cell) const {

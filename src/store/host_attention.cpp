@@ -15,10 +15,11 @@ namespace strata {
 HostAttention::Memory::Memory(const KvShape& kv, const HostAttentionShape& shape,
                               Allocator& memory) {
   const std::int64_t width = shape.heads * kv.head_size;
-  const std::int64_t qkv_width = width + 2 * kv.heads * kv.head_size;
   const Shape of_singles{shape.singles, width};
-  kept = memory.tensor(Space::kPinned, "host_attention.kept", kv.dtype, {shape.tokens, qkv_width});
-  sent = memory.tensor(Space::kPinned, "host_attention.sent", kv.dtype, {shape.singles, qkv_width});
+  kept = memory.tensor(Space::kPinned, "host_attention.kept", kv.dtype,
+                       {shape.tokens, shape.qkv_width});
+  sent = memory.tensor(Space::kPinned, "host_attention.sent", kv.dtype,
+                       {shape.singles, shape.qkv_width});
   o = memory.tensor(Space::kPinned, "host_attention.o", kv.dtype, of_singles);
   lse = memory.tensor(Space::kPinned, "host_attention.lse", accumulator_of(kv.dtype),
                       {shape.singles * shape.heads});
@@ -88,6 +89,7 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
                {.q = heads(home, 0, shape_.heads),
                 .segments = cell.segments,
                 .pairs = cell.pairs,
+                .scale = shape_.scale,
                 .o = heads(o, 0, shape_.heads),
                 .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count})},
                tag);

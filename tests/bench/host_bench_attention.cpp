@@ -5,6 +5,7 @@
 // is the fastest of the ways to read that were tried.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -66,6 +67,7 @@ struct Layer {
     tokens = {.q = arena.allocate_tensor("q", DType::kBF16, {c.sequences, c.heads, c.head_dim}),
               .segments = arena.allocate_tensor("segments", DType::kI32, {c.sequences, 5}),
               .pairs = shape.rows,
+              .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
               .o = arena.allocate_tensor("o", DType::kBF16, {c.sequences, c.heads, c.head_dim}),
               .lse = arena.allocate_tensor("lse", DType::kF32, {c.heads, c.sequences})};
     auto* entry = static_cast<std::int32_t*>(const_cast<void*>(tokens.segments.data));

@@ -7,6 +7,7 @@
 
 #include "bench/device_pool.h"
 #include "strata/base/bytes.h"
+#include "strata/model/families.h"
 #include "strata/model/llama.h"
 #include "strata/ops/backend.h"
 
@@ -27,9 +28,9 @@ class LayerProducts {
     const LlamaSizes sizes{.compute = DType::kBF16,
                            .row_tokens = kTokens,
                            .cell_tokens = kTokens,
-                           .head_chunk = Llama::default_head_chunk(config, kTokens)};
+                           .head_chunk = Llama::default_head_chunk(config.vocab_size, kTokens)};
     std::vector<MatmulShape> shapes;
-    for (const LlamaMatmul& product : Llama::matmuls(config, sizes)) {
+    for (const LlamaMatmul& product : Llama::matmuls(spec_of(config), sizes)) {
       if (product.shape.n == config.vocab_size || product.shape.m == config.vocab_size ||
           product.shape.k == config.vocab_size) {
         continue;  // the head's

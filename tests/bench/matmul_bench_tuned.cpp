@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/matmul_bench.h"
+#include "strata/model/families.h"
 #include "strata/model/llama.h"
 #include "strata/ops/backend.h"
 
@@ -45,13 +46,13 @@ std::vector<LlamaMatmul> products_of(const Model& model, const std::string& only
   const LlamaSizes sizes{.compute = DType::kBF16,
                          .row_tokens = kTokens,
                          .cell_tokens = kTokens,
-                         .head_chunk = Llama::default_head_chunk(config, kTokens)};
+                         .head_chunk = Llama::default_head_chunk(config.vocab_size, kTokens)};
   std::vector<LlamaMatmul> products;
   const auto add = [&](const LlamaMatmul& product) {
     const std::string name = model.name + (" " + product.name);
     if (name.find(only) != std::string::npos) products.push_back({name, product.shape});
   };
-  for (LlamaMatmul product : Llama::matmuls(config, sizes)) {
+  for (LlamaMatmul product : Llama::matmuls(spec_of(config), sizes)) {
     if (product.name.starts_with("last")) continue;
     add(product);
     if (product.shape.update == MatmulUpdate::kOverwrite) continue;

@@ -19,6 +19,7 @@
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/load_state.h"
+#include "strata/model/families.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/state_choices.h"
 #include "support/catch.h"
@@ -33,7 +34,7 @@ namespace fs = std::filesystem;
 class Home {
  public:
   explicit Home(const LlamaConfig& model)
-      : layout_(make_layout(model)),
+      : layout_(make_layout(spec_of(model))),
         backend_(make_backend(BackendKind::kCpu, options())),
         device_(*backend_.device, Space::kDevice, kMiB, "device"),
         pinned_(*backend_.device, Space::kPinned, kMiB, "pinned"),

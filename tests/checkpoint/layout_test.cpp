@@ -18,6 +18,7 @@
 #include "strata/base/dtype.h"
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
+#include "strata/model/families.h"
 #include "strata/model/safetensors.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
@@ -176,7 +177,7 @@ TEST_CASE("any number of ranks writes the same files, which hold every element i
     return SafetensorsFile(folder.path() / "file");
   };
   for (const LlamaConfig& model : models()) {
-    const ModelLayout layout = make_layout(model);
+    const ModelLayout layout = make_layout(spec_of(model));
     for (const CheckpointTypes& types : kAllTypes) {
       const CheckpointLayout files = make_checkpoint_layout(layout, types);
       REQUIRE(files.blocks.size() == layout.blocks.size());
@@ -207,7 +208,7 @@ TEST_CASE("any number of ranks writes the same files, which hold every element i
 
 TEST_CASE("headers are aligned, and the library's limits on them are kept") {
   for (const LlamaConfig& model : models()) {
-    const CheckpointLayout files = make_checkpoint_layout(make_layout(model), {});
+    const CheckpointLayout files = make_checkpoint_layout(make_layout(spec_of(model)), {});
     for (const BlockFiles& block : files.blocks) {
       for (const StateFile* file : block.files()) {
         CHECK(file->header.size() % kFileAlignment == 0);
@@ -223,7 +224,7 @@ TEST_CASE("headers are aligned, and the library's limits on them are kept") {
 }
 
 TEST_CASE("model files are numbered as Hugging Face does, state files have the block's name") {
-  const ModelLayout layout = make_layout(test::tiny_model());
+  const ModelLayout layout = make_layout(spec_of(test::tiny_model()));
   const CheckpointLayout files = make_checkpoint_layout(layout, {});
   CHECK(files.blocks[BlockId(0)].model.path == "model/model-00001-of-00005.safetensors");
   CHECK(files.blocks[BlockId(4)].model.path == "model/model-00005-of-00005.safetensors");
@@ -234,7 +235,7 @@ TEST_CASE("model files are numbered as Hugging Face does, state files have the b
 
 TEST_CASE("files of weights alone are those of a whole checkpoint, with nothing beside them") {
   for (const LlamaConfig& model : models()) {
-    const ModelLayout layout = make_layout(model);
+    const ModelLayout layout = make_layout(spec_of(model));
     for (const CheckpointTypes& types : kAllTypes) {
       const CheckpointLayout whole = make_checkpoint_layout(layout, types);
       const CheckpointLayout weights = make_checkpoint_layout(layout, types.weights_alone());
@@ -254,7 +255,7 @@ TEST_CASE("files of weights alone are those of a whole checkpoint, with nothing 
 }
 
 TEST_CASE("a rank's slices of a file are as few as can be") {
-  const ModelLayout layout = make_layout(even_model());
+  const ModelLayout layout = make_layout(spec_of(even_model()));
   const CheckpointTypes types;
   const CheckpointLayout files = make_checkpoint_layout(layout, types);
   const BlockFiles& layer = files.blocks[BlockId(1)];
@@ -274,7 +275,7 @@ TEST_CASE("parameters take 12 bytes in a checkpoint, 8 with moments in bf16") {
   model.intermediate_size = 11008;
   model.num_hidden_layers = 32;
   model.num_attention_heads = 32;
-  const ModelLayout layout = make_layout(model);
+  const ModelLayout layout = make_layout(spec_of(model));
   const auto parameters = static_cast<double>(model.parameter_count());
   for (const auto& [moment, bytes] : {std::pair(DType::kF32, 12.0), std::pair(DType::kBF16, 8.0)}) {
     const CheckpointLayout files = make_checkpoint_layout(layout, {DType::kBF16, moment});

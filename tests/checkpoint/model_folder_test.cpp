@@ -10,6 +10,7 @@
 
 #include "checkpoint/file_places.h"
 #include "strata/base/error.h"
+#include "strata/model/families.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "support/catch.h"
@@ -29,7 +30,7 @@ void write(const fs::path& file, const std::string& content) {
 /// Returns the files by path, and checks that they are sorted.
 std::map<std::string, std::string> files_of(const LlamaConfig& model, const CheckpointTypes& types,
                                             const fs::path& imported_from) {
-  const ModelLayout layout = make_layout(model);
+  const ModelLayout layout = make_layout(spec_of(model));
   std::map<std::string, std::string> files;
   std::string last;
   const ImportedFiles imported =
@@ -59,7 +60,7 @@ TEST_CASE("model/ of a checkpoint is a folder that strata imports") {
       const ScratchFolder folder;
       for (const auto& [path, contents] : files_of(model, types, ""))
         write(folder.path() / path, contents);
-      const ModelLayout layout = make_layout(model);
+      const ModelLayout layout = make_layout(spec_of(model));
       for (const BlockFiles& block : make_checkpoint_layout(layout, types).blocks) {
         std::string content = block.model.header;
         content.resize(block.model.bytes, '\0');
@@ -68,7 +69,7 @@ TEST_CASE("model/ of a checkpoint is a folder that strata imports") {
       const LlamaConfig read = load_llama_config(folder.path() / "model/config.json");
       CHECK(read == model);
       const SafetensorsDirectory weights(folder.path() / "model");
-      CHECK(check_weights(weights, make_layout(read)).empty());
+      CHECK(check_weights(weights, make_layout(spec_of(read))).empty());
       CHECK(weights.contains("lm_head.weight") != tied);
     }
   }
@@ -140,7 +141,7 @@ TEST_CASE("of a checkpoint's model what its manifest lists is copied, and nothin
   FoundCheckpoint checkpoint{.folder = scratch.path() / "step", .manifest = {}};
   checkpoint.manifest.files = {{.path = "model/config.json", .bytes = 1, .slices = {}},
                                {.path = "model/tokenizer.json", .bytes = 2, .slices = {}}};
-  const ModelLayout layout = make_layout(test::tiny_model());
+  const ModelLayout layout = make_layout(spec_of(test::tiny_model()));
   const auto made = [&] {
     std::vector<std::string> paths;
     for (const SmallFile& file :

@@ -17,6 +17,7 @@
 #include "strata/base/dtype.h"
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/model/families.h"
 #include "support/tiny_model.h"
 
 namespace strata {
@@ -82,7 +83,7 @@ void write(const fs::path& file, const std::string& content) {
 
 void write_checkpoint(const fs::path& folder, const LlamaConfig& model,
                       const CheckpointTypes& types) {
-  const ModelLayout layout = make_layout(model);
+  const ModelLayout layout = make_layout(spec_of(model));
   const CheckpointLayout files = make_checkpoint_layout(layout, types);
   for (const BlockId id : layout.blocks.ids()) {
     const Block& block = layout.blocks[id];

@@ -9,6 +9,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/random.h"
 #include "strata/checkpoint/load_state.h"
+#include "strata/model/families.h"
 #include "support/thread_ranks.h"
 
 namespace strata::test {
@@ -163,7 +164,7 @@ class RankFiles final : public Files {
 
 SmallSaves::SmallSaves(SmallSavesOptions options)
     : options_(std::move(options)),
-      model_(make_layout(options_.model)),
+      model_(make_layout(spec_of(options_.model))),
       layout_(make_checkpoint_layout(model_, options_.types)),
       small_files_(model_folder_files(layout_, model_, options_.model)) {}
 

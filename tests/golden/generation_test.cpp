@@ -83,7 +83,7 @@ TEST_CASE("models continue prompts as transformers does", "[golden]") {
       TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
                                  .needs = needs,
                                  .fill = weights_of(folder)});
-      const auto vocabulary = static_cast<std::size_t>(generation.setup().model.vocab_size);
+      const auto vocabulary = static_cast<std::size_t>(generation.setup().spec.vocabulary);
       std::array<std::vector<double>, kPrompts> logits;
       std::array<std::size_t, kPrompts> drawn{};
       const auto all = generation.run(requests, [&](const DrawnToken& token) {
@@ -134,7 +134,7 @@ TEST_CASE("with int8 keys logits stay near those of transformers", "[golden]") {
                                          .sequences = 1,
                                          .context = 406},
                                .fill = weights_of(folder)});
-    const auto vocabulary = static_cast<std::size_t>(generation.setup().model.vocab_size);
+    const auto vocabulary = static_cast<std::size_t>(generation.setup().spec.vocabulary);
     std::vector<GenerateRequest> requests;
     for (int i = 0; i < 3; ++i) {
       requests.push_back({.prompt = golden.integers("prompt." + std::to_string(i)),

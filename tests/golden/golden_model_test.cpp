@@ -8,6 +8,7 @@
 #include <string>
 
 #include "golden/golden_file.h"
+#include "strata/model/families.h"
 #include "strata/model/rope_table.h"
 #include "support/catch.h"
 
@@ -18,7 +19,8 @@ TEST_CASE("the rope tables of the golden models turn at PyTorch's frequencies") 
   for (const std::string name : kGoldenModels) {
     INFO(name);
     const GoldenModel model = load_golden_model(name);
-    const RopeTable table = make_rope_table(load_llama_config(model.folder / "config.json"), 20);
+    const RopeTable table = make_rope_table(
+        spec_of(load_llama_config(model.folder / "config.json")).widths().attention.rope, 20);
     std::vector<double> cos, sin;
     for (int position = 0; position < 20; ++position) {
       for (const double frequency : model.inverse_frequencies) {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <vector>
 
+#include "strata/model/families.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
 
@@ -46,13 +47,14 @@ void check_view(const ConstTensorView& view, DType dtype, const std::byte* block
 }  // namespace
 
 TEST_CASE("a layer's views are its segments, for weights and for gradients") {
-  const ModelLayout layout = make_layout(test::tiny_model());
+  const ModelLayout layout = make_layout(spec_of(test::tiny_model()));
   const Unit& unit = layout.units[UnitId(2)];
   const std::vector<Segment>& segments = layout.blocks[unit.blocks[0]].segments;
   const auto check = [&](const auto& views, DType dtype, const std::byte* block) {
     const auto& layer = views.layer;
-    const ConstTensorView all[] = {layer.attention_norm, layer.qkv,     layer.attention_out,
-                                   layer.mlp_norm,       layer.gate_up, layer.down};
+    const ConstTensorView all[] = {layer[NormId::kAttention],      layer[LinearId::kQkv],
+                                   layer[LinearId::kAttentionOut], layer[NormId::kMlp],
+                                   layer[LinearId::kGateUp],       layer[LinearId::kDown]};
     REQUIRE(std::size(all) == segments.size());
     for (std::size_t i = 0; i < segments.size(); ++i) {
       check_view(all[i], dtype, block, segments[i]);
@@ -73,7 +75,7 @@ TEST_CASE("the head's projection lies in the embedding's block if embeddings are
   for (const bool tied : {false, true}) {
     LlamaConfig m = test::tiny_model();
     m.tie_word_embeddings = tied;
-    const ModelLayout layout = make_layout(m);
+    const ModelLayout layout = make_layout(spec_of(m));
 
     const Unit& embedding = layout.units[layout.embedding()];
     const Room table(layout, embedding, DType::kF32);
@@ -93,7 +95,7 @@ TEST_CASE("the head's projection lies in the embedding's block if embeddings are
 }
 
 TEST_CASE("a block without a segment that its unit needs is refused by name") {
-  ModelLayout layout = make_layout(test::tiny_model());
+  ModelLayout layout = make_layout(spec_of(test::tiny_model()));
   layout.blocks[BlockId(1)].segments.pop_back();
   const Unit& unit = layout.units[UnitId(1)];
   const Room room(layout, unit, DType::kF32);

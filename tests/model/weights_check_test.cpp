@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/model/families.h"
 #include "support/catch.h"
 
 namespace strata {
@@ -51,7 +52,7 @@ std::string check(const std::vector<Tensor>& tensors, const LlamaConfig& model) 
   out.close();
   std::string said;
   try {
-    said = check_weights(SafetensorsDirectory(folder), make_layout(model));
+    said = check_weights(SafetensorsDirectory(folder), make_layout(spec_of(model)));
   } catch (const IoError& e) {
     said = std::string("refused: ") + e.what();
   }

@@ -15,6 +15,7 @@
 #include "plan/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/host_memory.h"
+#include "strata/model/families.h"
 #include "strata/plan/assembly.h"
 #include "strata/plan/rates.h"
 #include "support/catch.h"
@@ -247,7 +248,7 @@ TEST_CASE("a step of 70B parameters is predicted from few records, and without t
   CHECK(p.records > 0);
   CHECK(p.records <= 500'000);  // that many take seconds
   // No faster than its FLOPs at the peak, and a step is what its lanes did.
-  const double flops = flops_per_token(config.model.llama, config.data.sequence_length);
+  const double flops = flops_per_token(spec_of(config.model.llama), config.data.sequence_length);
   CHECK(p.step_s > flops * static_cast<double>(config.step_tokens(1)) / 989.4e12);
   double exposed_s = 0;
   for (const LaneReport& lane : p.lanes) exposed_s += lane.exposed_s;
@@ -269,7 +270,7 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
     const bool backward = record.what.cost.kind == CostKind::kAttentionBackward;
     flops += record.what.cost.flops * (backward ? 0.8 : 1.0);
   }
-  const double counted = flops_per_token(config.model.llama, config.data.sequence_length) *
+  const double counted = flops_per_token(spec_of(config.model.llama), config.data.sequence_length) *
                          static_cast<double>(config.step_tokens(1));
   CHECK(std::abs(flops / counted - 1) < 1e-12);
 }
@@ -282,7 +283,7 @@ TEST_CASE("products that are slow enough are the whole step") {
   const LlamaConfig& m = config.model.llama;
   const double attention = 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads *
                                                      m.head_size() * config.data.sequence_length);
-  const double products = flops_per_token(m, config.data.sequence_length) - attention;
+  const double products = flops_per_token(spec_of(m), config.data.sequence_length) - attention;
   const double expected = products * static_cast<double>(config.step_tokens(1)) / 1e6;
   CHECK(std::abs(p.step_s / expected - 1) < 0.01);
   CHECK(p.critical.front().name == "compute");

@@ -10,6 +10,7 @@
 
 #include "plan/paper_machines.h"
 #include "strata/checkpoint/snapshot_writer.h"
+#include "strata/model/families.h"
 #include "support/catch.h"
 
 namespace {
@@ -38,7 +39,8 @@ std::size_t state_bytes(const Block& block) {
 
 std::size_t state_bytes(const RunConfig& config) {
   std::size_t bytes = 0;
-  for (const Block& block : make_layout(config.model.llama).blocks) bytes += state_bytes(block);
+  for (const Block& block : make_layout(spec_of(config.model.llama)).blocks)
+    bytes += state_bytes(block);
   return bytes;
 }
 
@@ -56,7 +58,7 @@ TEST_CASE("instant steps wait for the disk to write all that is not staged") {
     const auto all = static_cast<double>(state_bytes(config));
     check_near(predicted(config).blocked_s, all / (kDiskGbs * 1e9));
     // Blocks are staged whole, from the one that is updated last on: the first two are not.
-    const ModelLayout layout = make_layout(config.model.llama);
+    const ModelLayout layout = make_layout(spec_of(config.model.llama));
     const std::vector<BlockId> order = update_order(make_setup(config, 0, 1, {}).state);
     const std::size_t direct =
         state_bytes(layout.blocks[order[0]]) + state_bytes(layout.blocks[order[1]]);

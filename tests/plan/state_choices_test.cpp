@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "strata/model/families.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
 
@@ -15,7 +16,7 @@ ModelLayout layout_of(bool tied, int layers) {
   LlamaConfig model = tiny_model();
   model.tie_word_embeddings = tied;
   model.num_hidden_layers = layers;
-  return make_layout(model);
+  return make_layout(spec_of(model));
 }
 
 /// All combinations that a config may ask for, in two sorts of model.
@@ -134,7 +135,7 @@ TEST_CASE("interleaved layers are a share of those on the host, spread evenly") 
     LlamaConfig model = tiny_model();
     model.num_hidden_layers = 8;
     const StatePlan plan =
-        plan_state(make_layout(model), {.resident_units = resident, .interleave = share});
+        plan_state(make_layout(spec_of(model)), {.resident_units = resident, .interleave = share});
     std::string text;
     for (const BlockPlan& row : plan.blocks) {
       text += row.updated_by == UpdatedBy::kShuttle ? 'x' : '.';

@@ -86,7 +86,8 @@ TEST_CASE("a request on a gpu has the same bytes alone and in any batch, whereve
           TinyGeneration generation(
               {.model = model, .needs = layout, .backend = BackendKind::kCuda});
           if (prepared) {
-            LlamaForward::prepare(model, generation.setup().sizes, *generation.backend().kernels);
+            LlamaForward::prepare(generation.setup().spec, generation.setup().sizes,
+                                  *generation.backend().kernels);
           }
           INFO(name_of(dtype) << ", head size " << head_size << ", "
                               << generation.setup().to_string() << ", prepared " << prepared);

@@ -79,18 +79,18 @@ std::vector<Continuation> one_by_one(const std::vector<GenerateRequest>& request
 /// Returns the logits [N, V] of training's forward for one row of tokens.
 std::vector<double> training_logits(TinyGeneration& generation,
                                     const std::vector<std::int32_t>& tokens) {
-  const LlamaConfig& model = generation.setup().model;
+  const ModelSpec& spec = generation.setup().spec;
   const DType x = generation.setup().sizes.compute;
   Backend& backend = generation.backend();
   const std::int64_t n = std::ssize(tokens);
   const LlamaSizes sizes{.compute = x, .row_tokens = n, .cell_tokens = n, .head_chunk = n};
   std::size_t bytes = 64 << 10;
-  for (const LedgerEntry& entry : Llama::scratch_ledger(model, sizes)) bytes += entry.bytes;
-  const Shape rows{n, model.hidden_size};
+  for (const LedgerEntry& entry : Llama::scratch_ledger(spec, sizes)) bytes += entry.bytes;
+  const Shape rows{n, spec.width};
   Arena arena(*backend.device, Space::kDevice, bytes + 16 * (64 << 10), "training");
-  std::vector<std::byte> staging(Llama::rope_bytes(model, sizes));
+  std::vector<std::byte> staging(Llama::rope_bytes(spec, sizes));
   Arena pinned(*backend.device, Space::kPinned, staging.size() + 64 * 1024, "staging");
-  Llama llama(model, sizes, *backend.kernels, arena,
+  Llama llama(spec, sizes, *backend.kernels, arena,
               {pinned.allocate("rope", staging.size()), staging.size()});
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
@@ -121,8 +121,8 @@ std::vector<double> training_logits(TinyGeneration& generation,
   const ModelLayout& layout = state.layout();
   llama.embedding_forward(compute, views(layout.embedding()).embedding, batch, boundaries[0], {});
   for (int layer = 0; layer < layout.layers(); ++layer) {
-    llama.layer_forward(compute, views(layout.unit_of_layer(layer)).layer, batch, boundaries[0], {},
-                        boundaries[1], {});
+    llama.layer_forward(compute, layer, views(layout.unit_of_layer(layer)).layer, batch,
+                        boundaries[0], {}, boundaries[1], {});
     std::swap(boundaries[0], boundaries[1]);
   }
   llama.head_forward(compute, views(layout.head()).head, batch, boundaries[0], loss, {});
@@ -220,7 +220,7 @@ TEST_CASE("decoding over int8 keys has training's logits to within what is round
   });
   tokens.pop_back();
   const std::vector<double> all = training_logits(generation, tokens);
-  const auto from = static_cast<std::ptrdiff_t>(12 * generation.setup().model.vocab_size);
+  const auto from = static_cast<std::ptrdiff_t>(12 * generation.setup().spec.vocabulary);
   const std::vector<double> trained(all.begin() + from, all.end());
   REQUIRE(trained.size() == decoded.size());
   double error = 0, size = 0;

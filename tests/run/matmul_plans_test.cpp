@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/model/families.h"
 #include "support/catch.h"
 #include "support/session_run.h"
 #include "support/thread_ranks.h"
@@ -335,7 +336,8 @@ TEST_CASE("the model lists exactly the matrix products that a step runs") {
     return static_cast<std::size_t>((rows - 1) * stride + columns) * sizeof(double);
   };
   std::set<Sizes> listed;
-  for (const LlamaMatmul& product : Llama::matmuls(config.model.llama, llama_sizes(config))) {
+  for (const LlamaMatmul& product :
+       Llama::matmuls(spec_of(config.model.llama), llama_sizes(config))) {
     const MatmulShape& s = product.shape;
     const std::int64_t columns_a = s.layout == MatmulLayout::kTN ? s.m : s.k;
     const std::int64_t columns_b = s.layout == MatmulLayout::kNT ? s.k : s.n;

@@ -20,6 +20,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/stop_signals.h"
+#include "strata/model/families.h"
 #include "support/catch.h"
 #include "support/json.h"
 
@@ -209,7 +210,7 @@ TEST_CASE("a token costs six FLOPs per matmul element and those of its causal at
   c.num_attention_heads = 32;
   // 6738415616 parameters without the embedding and the 65 norms, and 6 * 32 * 4096 * 2048.
   const double matmul = 6.0 * (6738415616.0 - 32000.0 * 4096.0 - 65.0 * 4096.0);
-  CHECK(strata::flops_per_token(c, 2048) == matmul + 1610612736.0);
+  CHECK(strata::flops_per_token(strata::spec_of(c), 2048) == matmul + 1610612736.0);
 }
 
 TEST_CASE("utilisation is the share of the peak of all ranks") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strata/model/families.h"
 #include "strata/model/layout.h"
 
 namespace strata::test {
@@ -82,7 +83,7 @@ RunConfig save_config(const Numbers& numbers, const Placement& placement, Staged
     std::size_t each = numbers.moments == DType::kBF16 ? 8 : 12;
     if (numbers.dtype == DType::kF64) each = 24;
     std::int64_t elements = 0;
-    for (const Block& block : make_layout(config.model.llama).blocks) {
+    for (const Block& block : make_layout(spec_of(config.model.llama)).blocks) {
       elements += block.shard_elements(numbers.ranks);
     }
     bytes = static_cast<std::size_t>(elements) * each / 2;

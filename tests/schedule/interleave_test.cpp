@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/model/families.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/state_shuttle.h"
 #include "strata/plan/state_choices.h"
@@ -112,7 +113,8 @@ TEST_CASE("a layer of more than one chunk does not change a bit", "[slow]") {
   config.model.llama.num_hidden_layers = 1;
   config.model.llama.intermediate_size = 140'001;
   config.schedule.sub_batches = 1;
-  REQUIRE(make_layout(config.model.llama).blocks[BlockId(1)].elements > StateShuttle::kChunk);
+  REQUIRE(make_layout(spec_of(config.model.llama)).blocks[BlockId(1)].elements >
+          StateShuttle::kChunk);
   const RunResult plain = run_tiny(config);
   config.optimizer.interleave = 1;
   CHECK(run_tiny(config) == plain);
@@ -252,7 +254,7 @@ TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the 
 }
 
 TEST_CASE("state that travels in chunks is updated as the whole would be") {
-  const ModelLayout layout = make_layout(tiny_model());
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
   const StatePlan plan =
       plan_state(layout, {.compute = DType::kBF16, .moment = DType::kBF16, .interleave = 1});
   constexpr BlockId kBlock(2);

@@ -15,6 +15,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/model/families.h"
 #include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
@@ -92,7 +93,7 @@ using Moments = std::vector<std::vector<std::vector<double>>>;
 Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1) {
   LlamaConfig model = tiny_model();
   model.hidden_size = 64;  // layers of several blocks of 4096
-  const ModelLayout layout = make_layout(model);
+  const ModelLayout layout = make_layout(spec_of(model));
   const StateChoices choices{.compute = DType::kF32,
                              .gradient = DType::kF32,
                              .moment = DType::kBF16,

@@ -16,6 +16,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/model/families.h"
 #include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
@@ -68,7 +69,7 @@ struct EngineCase {
 
 /// One rank's optimizer alone, fed with gradients in the order of backward. The clip norm is 1.
 Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
-  const ModelLayout layout = make_layout(tiny_model());
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
   const StateChoices choices{.compute = c.compute,
                              .gradient = DType::kF32,
                              .moment = c.moment,

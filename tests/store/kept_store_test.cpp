@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/base/bytes.h"
+#include "strata/model/families.h"
 #include "strata/model/llama.h"
 #include "strata/ops/backend.h"
 #include "strata/store/memory_plan.h"
@@ -61,7 +62,7 @@ double first_and_last(const TensorView& view) {
 }  // namespace
 
 TEST_CASE("a cell has memory of its own for what its level keeps and nothing else") {
-  const std::vector<KeptTensor> tensors = Llama::kept_tensors(tiny_model(), kSizes);
+  const std::vector<KeptTensor> tensors = Llama::kept_tensors(spec_of(tiny_model()), kSizes);
   const KeepPlan plan = mixed_plan();
   const Backend backend = make_backend(BackendKind::kCpu, {});
   Arena arena(*backend.device, Space::kDevice, kMiB, "device");
@@ -95,7 +96,7 @@ TEST_CASE("a cell has memory of its own for what its level keeps and nothing els
 }
 
 TEST_CASE("a level takes the aligned bytes of the tensors that it adds") {
-  const std::vector<KeptTensor> tensors = Llama::kept_tensors(tiny_model(), kSizes);
+  const std::vector<KeptTensor> tensors = Llama::kept_tensors(spec_of(tiny_model()), kSizes);
   CHECK(kept_bytes(tensors, KeepLevel::kRecompute) == 0);
   CHECK(kept_bytes(tensors, KeepLevel::kAttention) == 768 + 256);  // 14 * 24 * 2, 4 * 14 * 4
   CHECK(kept_bytes(tensors, KeepLevel::kAttentionOut) == 768);     // 14 * 20 * 2
@@ -111,7 +112,7 @@ TEST_CASE("what a cell kept is poisoned before it is written again, if asked for
     Arena arena(*backend.device, Space::kDevice, kMiB, "device");
     Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
     Arenas arenas(arena, pinned, pinned);
-    KeptStore store(Llama::kept_tensors(tiny_model(), kSizes), mixed_plan(), arenas);
+    KeptStore store(Llama::kept_tensors(spec_of(tiny_model()), kSizes), mixed_plan(), arenas);
     Stream& compute = backend.device->stream(Lane::kCompute);
     const auto x_mid_of = [&](int layer, int cell) {
       return store.acquire(layer, cell, compute, {}).activations.x_mid;
@@ -128,7 +129,7 @@ TEST_CASE("what a cell kept is poisoned before it is written again, if asked for
 }
 
 TEST_CASE("what cells spill takes what was planned, on the device and on the host") {
-  const std::vector<KeptTensor> tensors = Llama::kept_tensors(tiny_model(), kSizes);
+  const std::vector<KeptTensor> tensors = Llama::kept_tensors(spec_of(tiny_model()), kSizes);
   const Backend backend = make_backend(BackendKind::kCpu, {});
   Arena arena(*backend.device, Space::kDevice, kMiB, "device");
   Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
@@ -149,7 +150,7 @@ TEST_CASE("what cells spill takes what was planned, on the device and on the hos
 }
 
 TEST_CASE("what cells spill comes back as it was, whatever the slots, and may be used up") {
-  const std::vector<KeptTensor> tensors = Llama::kept_tensors(tiny_model(), kSizes);
+  const std::vector<KeptTensor> tensors = Llama::kept_tensors(spec_of(tiny_model()), kSizes);
   for (const int slots : {1, 2, 3, 8}) {
     for (const Execution execution : {Execution::kEager, Execution::kShuffled}) {
       INFO(slots << " slots");

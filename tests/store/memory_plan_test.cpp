@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "strata/model/families.h"
 #include "strata/store/take_for_blocks.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
@@ -28,7 +29,7 @@ class Asked final : public Allocator {
 TEST_CASE("a plan is asked once for equal blocks in a row, memory for each block in order") {
   LlamaConfig model = test::tiny_model();
   model.num_hidden_layers = 7;  // blocks 1 to 7, between embedding and head
-  const ModelLayout layout = make_layout(model);
+  const ModelLayout layout = make_layout(spec_of(model));
   StatePlan state;
   state.blocks = PerBlock<BlockPlan>(layout.blocks.size());
   state.blocks[BlockId(2)].weight = Home::kDevice;

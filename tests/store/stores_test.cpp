@@ -7,6 +7,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
+#include "strata/model/families.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/state_choices.h"
 #include "strata/store/activation_store.h"
@@ -58,7 +59,7 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
   LlamaConfig m = tiny_model();
   m.vocab_size = 400;
   m.hidden_size = 64;
-  const ModelLayout layout = make_layout(m);
+  const ModelLayout layout = make_layout(spec_of(m));
   TrainingState state(layout, plan_state(layout, {.compute = DType::kF64}), machine.arenas());
   state.initialize(7, 0.02, *machine.backend.pool);
   const std::vector<double> table = state.master(BlockId(0));
@@ -69,7 +70,7 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
 }
 
 TEST_CASE("initial weights do not depend on the number of ranks") {
-  const ModelLayout layout = make_layout(tiny_model());
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
   Machine whole;
   TrainingState one(layout, plan_state(layout, {.compute = DType::kBF16}), whole.arenas());
   one.initialize(3, 0.5, *whole.backend.pool);
@@ -105,7 +106,7 @@ TEST_CASE(
     c.head_dim = 4;
     return c;
   }();
-  const ModelLayout layout = make_layout(m);
+  const ModelLayout layout = make_layout(spec_of(m));
   struct Case {
     DType gradient, moment;
     std::int64_t bytes;
@@ -125,7 +126,7 @@ TEST_CASE(
 TEST_CASE("with a gradient ring only the embedding and the head keep a gradient for themselves") {
   LlamaConfig m = tiny_model();
   m.num_hidden_layers = 40;
-  const ModelLayout layout = make_layout(m);
+  const ModelLayout layout = make_layout(spec_of(m));
   const auto gradient_bytes = [&](int ring, int resident) {
     const StateChoices options{
         .compute = DType::kBF16, .gradient_ring = ring, .resident_units = resident};
@@ -148,7 +149,7 @@ TEST_CASE("with a gradient ring only the embedding and the head keep a gradient 
 
 TEST_CASE("weights arrive on the device and are read again only after an update") {
   Machine machine;
-  const ModelLayout layout = make_layout(tiny_model());
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
   TrainingState state(layout, plan_state(layout, {.compute = DType::kF32}), machine.arenas());
   state.initialize(1, 1.0, *machine.backend.pool);
   WeightStore weights(state, *machine.collectives.shard, machine.arenas(), 2);
@@ -177,7 +178,7 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
 
 TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   Machine machine;
-  const ModelLayout layout = make_layout(tiny_model());
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
   const StateChoices options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
   TrainingState state(layout, plan_state(layout, options), machine.arenas());
   Kernels& kernels = *machine.backend.kernels;
@@ -205,7 +206,7 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
 TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Machine machine;
-    const ModelLayout layout = make_layout(tiny_model());
+    const ModelLayout layout = make_layout(spec_of(tiny_model()));
     const StateChoices options{.compute = DType::kF32, .gradient = dtype, .gradient_ring = 2};
     TrainingState state(layout, plan_state(layout, options), machine.arenas());
     Kernels& kernels = *machine.backend.kernels;
@@ -248,7 +249,7 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
 
 TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   Machine machine;
-  const ModelLayout layout = make_layout(tiny_model());
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
   TrainingState state(layout,
                       plan_state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}),
                       machine.arenas());
@@ -275,7 +276,7 @@ TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks o
   const LlamaConfig small = m;
   m.intermediate_size = 280'001;  // 16.8M elements of bf16 and a bit: more than one chunk
   for (const LlamaConfig& model : {small, m}) {
-    const ModelLayout layout = make_layout(model);
+    const ModelLayout layout = make_layout(spec_of(model));
     const auto n = static_cast<std::size_t>(layout.blocks[BlockId(1)].elements);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       Machine machine;

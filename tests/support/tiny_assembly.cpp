@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "strata/base/narrow.h"
+#include "strata/model/families.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/choose_placement.h"
 
@@ -49,7 +50,7 @@ BatchOptions batch_of(const RunConfig& config, const Ranks& ranks) {
 }
 
 Setup setup_of(const RunConfig& config, Backend& backend, RankGroups& groups) {
-  Llama::prepare(*backend.kernels, config.model.llama, llama_sizes(config));
+  Llama::prepare(*backend.kernels, spec_of(config.model.llama), llama_sizes(config));
   const MachineMemory memory = measure_machine(*backend.device, groups.world());
   return choose_placement(config, PlannedRank{.place = groups.place(),
                                               .budget = make_budget(config.memory, memory),

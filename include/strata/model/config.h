@@ -61,18 +61,9 @@ struct LlamaConfig {
   [[nodiscard]] std::int64_t head_size() const {
     return head_dim ? *head_dim : hidden_size / num_attention_heads;
   }
-  /// Returns H * D, the width of q and of the output of attention.
-  [[nodiscard]] std::int64_t query_width() const { return num_attention_heads * head_size(); }
-  /// Returns K * D, the width of k and of v.
-  [[nodiscard]] std::int64_t kv_width() const { return kv_heads() * head_size(); }
 
-  /// Returns the elements of one layer: seven matrices and two norms.
-  [[nodiscard]] std::int64_t layer_parameter_count() const;
   /// Returns the elements of the whole model; tied embeddings count once.
   [[nodiscard]] std::int64_t parameter_count() const;
-  /// Returns the elements that take part in a matmul for every token: the layers' matrices and the
-  /// head.
-  [[nodiscard]] std::int64_t matmul_parameter_count() const;
 
   /// Adds to `problems` everything that makes this no trainable model; `prefix` goes before each
   /// key ("model.").

@@ -33,13 +33,12 @@ struct SingleTokens {
   ConstTensorView q;         ///< [N, H, D] X; rows may be strided
   ConstTensorView segments;  ///< [N, 5] i32, see AttentionSegments: one for each
   std::int64_t pairs = 0;    ///< keys that they see, all together; 0: not counted
+  double scale = 0;          ///< of scores
   TensorView o;              ///< [N, H, D] X
   TensorView lse;            ///< [H, N] A, scratch
   TensorView parts = {};     ///< see AttentionForward, or absent
 };
 
-/// Returns the factor of scores: 1 / sqrt(D).
-[[nodiscard]] double attention_scale(std::int64_t head_size);
 /// Submits what adds keys and values to those that are kept. Throws as Kernels::run does.
 void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
                const Tag& tag);

@@ -10,16 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "strata/model/config.h"
 #include "strata/model/ids.h"
+#include "strata/model/spec.h"
 
 namespace strata {
-
-/// A tensor under the name that Hugging Face gives it. It fills consecutive rows of a segment.
-struct SourceTensor {
-  std::string name;  ///< e.g. "model.layers.3.self_attn.q_proj.weight"
-  std::int64_t rows = 0;
-};
 
 /// What a parameter is before training: normal random numbers, or 1.
 enum class Initializer : std::uint8_t { kNormal, kOnes };
@@ -76,15 +70,17 @@ struct ModelLayout {
   [[nodiscard]] UnitId embedding() const { return UnitId(0); }
   [[nodiscard]] UnitId unit_of_layer(int layer) const { return UnitId(layer + 1); }
   [[nodiscard]] UnitId head() const { return units.last(); }
-  /// Returns the block of the first layer, which stands for all of them: layers are equal.
-  [[nodiscard]] BlockId first_layer_block() const { return BlockId(1); }
+  /// Returns the block with the weights of a layer.
+  [[nodiscard]] BlockId block_of_layer(int layer) const {
+    return units[unit_of_layer(layer)].blocks.front();
+  }
   /// Returns how many units add to the gradient of this block in one pass: 2 for a tied embedding,
   /// else 1.
   [[nodiscard]] int gradient_sources(BlockId block) const;
 };
 
-/// Returns the layout of a model whose config is valid.
-[[nodiscard]] ModelLayout make_layout(const LlamaConfig& config);
+/// Returns the layout of a model.
+[[nodiscard]] ModelLayout make_layout(const ModelSpec& spec);
 
 /// Consecutive elements of a block that come from consecutive elements of one source tensor.
 struct SourceRun {

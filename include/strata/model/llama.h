@@ -1,4 +1,4 @@
-// LLaMA as short lists of operators: for each kind of unit (embedding, layer, head) one list
+// A model as short lists of operators: for each kind of unit (embedding, layer, head) one list
 // forward and one backward. The schedule calls them cell by cell with views of weights and
 // gradients that the stores lease to it; planning asks the static functions for the bytes and
 // products of the same lists. Lists are submitted to the compute lane, and nobody waits for them.
@@ -13,14 +13,15 @@
 #include <vector>
 
 #include "strata/device/arena.h"
-#include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
+#include "strata/model/spec.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
 
 class CellRunner;
+class LayerRunner;
 struct LlamaScratch;
 
 /// The sizes and dtype of a run, fixed before the first step.
@@ -57,26 +58,25 @@ class Llama {
   /// Takes what scratch_ledger() lists from `device_arena` and fills the RoPE tables through
   /// `staging`, pinned memory of at least rope_bytes() that is free again when the constructor
   /// returns. Waits for the device. `kernels` outlive the model.
-  Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
+  Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
         std::span<std::byte> staging);
   ~Llama();
 
   /// Returns what the constructor takes from the arena, entry by entry, alignment included.
-  static std::vector<LedgerEntry> scratch_ledger(const LlamaConfig& config,
-                                                 const LlamaSizes& sizes);
+  static std::vector<LedgerEntry> scratch_ledger(const ModelSpec& spec, const LlamaSizes& sizes);
   /// Returns the bytes of one RoPE table, cosines or sines.
-  static std::size_t rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes);
-  /// Returns the elements from one row of logits to the next.
-  static std::int64_t logits_stride(const LlamaConfig& config);
+  static std::size_t rope_bytes(const ModelSpec& spec, const LlamaSizes& sizes);
+  /// Returns the elements from one row of so many logits to the next.
+  static std::int64_t logits_stride(std::int64_t vocabulary);
   /// Lets `kernels` compile and allocate what they need for the shapes of attention, so that no
   /// step does. Blocks; throws as Kernels::prepare does.
-  static void prepare(Kernels& kernels, const LlamaConfig& config, const LlamaSizes& sizes);
+  static void prepare(Kernels& kernels, const ModelSpec& spec, const LlamaSizes& sizes);
   /// Returns the matrix products that the members below run, one for each purpose and shape.
-  static std::vector<LlamaMatmul> matmuls(const LlamaConfig& config, const LlamaSizes& sizes);
+  static std::vector<LlamaMatmul> matmuls(const ModelSpec& spec, const LlamaSizes& sizes);
   /// Returns the tensors that forward can keep of a cell, in the order of KeepLevel.
-  static std::vector<KeptTensor> kept_tensors(const LlamaConfig& config, const LlamaSizes& sizes);
+  static std::vector<KeptTensor> kept_tensors(const ModelSpec& spec, const LlamaSizes& sizes);
   /// Returns the head_chunk of a run whose config names none.
-  static std::int64_t default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens);
+  static std::int64_t default_head_chunk(std::int64_t vocabulary, std::int64_t cell_tokens);
 
   /// y [N, C] X becomes the rows of the table that the tokens name.
   void embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,
@@ -84,13 +84,14 @@ class Llama {
   /// Adds dy [N, C] X to the gradient of these rows.
   void embedding_backward(Stream& compute, const EmbeddingGradients& dw, const CellBatch& batch,
                           ConstTensorView dy, const Tag& tag);
-  /// y = layer(x), where x and y are [N, C] X and distinct. Writes every tensor that `kept` has.
-  void layer_forward(Stream& compute, const LayerWeights& w, const CellBatch& batch,
+  /// y = layer(x), where x and y are [N, C] X and distinct, for the layer of this number. Writes
+  /// every tensor that `kept` has.
+  void layer_forward(Stream& compute, int layer, const LayerWeights& w, const CellBatch& batch,
                      ConstTensorView x, const KeptActivations& kept, TensorView y, const Tag& tag);
   /// Adds the cell's part to the gradients `dw`. d [N, C] X is the gradient of the layer's output
   /// and becomes that of its input. What forward did not keep is computed again from its input x
   /// [N, C] X, with the same bits; what `kept` has may be overwritten.
-  void layer_backward(Stream& compute, const LayerWeights& w, const LayerGradients& dw,
+  void layer_backward(Stream& compute, int layer, const LayerWeights& w, const LayerGradients& dw,
                       const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
                       TensorView d, const Tag& tag);
   /// Runs final norm, logits, loss and the backward of all three, a chunk of head_chunk tokens at a
@@ -109,13 +110,13 @@ class Llama {
  private:
   struct HeadChunk;
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
-  void layer_activations(const CellRunner& run, const LayerWeights& w, const CellBatch& batch,
-                         ConstTensorView x, const KeptActivations& there, const KeptActivations& a);
+  void layer_activations(const LayerRunner& run, const CellBatch& batch, ConstTensorView x,
+                         const KeptActivations& there, const KeptActivations& a);
   HeadChunk head_chunk(const CellRunner& run, const HeadWeights& w, const CellBatch& batch,
                        std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
                        TensorView loss);
 
-  LlamaConfig config_;
+  ModelSpec spec_;
   LlamaSizes sizes_;
   Kernels& kernels_;
   std::unique_ptr<LlamaScratch> scratch_;

@@ -1,4 +1,4 @@
-// LLaMA forward alone, for tokens that come after others whose keys and values are kept: the same
+// A model forward alone, for tokens that come after others whose keys and values are kept: the same
 // operators as in training's forward, with a cache between the projection and attention. A sweep
 // calls it unit by unit with views that the stores lease to it. Lists are submitted to the compute
 // lane, and nobody waits for them.
@@ -9,13 +9,15 @@
 #include <cstdint>
 
 #include "strata/device/allocator.h"
-#include "strata/model/config.h"
 #include "strata/model/kv_views.h"
+#include "strata/model/spec.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 #include "strata/ops/sampling.h"
 
 namespace strata {
+
+class LayerRunner;
 
 /// The sizes and dtype of forward, fixed before the first sweep.
 struct ForwardSizes {
@@ -72,7 +74,7 @@ class LlamaForward {
   /// This is what it takes: temporaries on the device, and pinned memory through which the tables
   /// go there.
   struct Memory {
-    Memory(const LlamaConfig& config, const ForwardSizes& sizes, Allocator& memory);
+    Memory(const ModelSpec& spec, const ForwardSizes& sizes, Allocator& memory);
 
     TensorView n;             ///< [N, C] X, the input of attention or MLP, normalised
     TensorView qkv;           ///< [N, (H + 2 K) * D] X, q and k rotated
@@ -94,12 +96,11 @@ class LlamaForward {
 
   /// Makes ready what a backend wants to know of products before memory is taken
   /// (Kernels::prepare).
-  static void prepare(const LlamaConfig& config, const ForwardSizes& sizes, Kernels& kernels);
+  static void prepare(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels);
 
   /// Takes the memory and fills the tables, for which it waits for the device. `kernels` and the
   /// arenas outlive the model. Throws OutOfMemory.
-  LlamaForward(const LlamaConfig& config, const ForwardSizes& sizes, Kernels& kernels,
-               Arenas& arenas);
+  LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels, Arenas& arenas);
 
   /// x [T, C] X becomes the rows of the table that `ids` [T] i32 name.
   void embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
@@ -108,19 +109,19 @@ class LlamaForward {
   [[nodiscard]] static bool may_add_later(std::int64_t tokens);
   /// x = layer(x) in place, for the tokens of a cell, whose keys and values are added to `kv`
   /// first: what before_attention() does, attention and after_attention().
-  void layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell, const KvViews& kv,
-             const ResidualStream& x, const Tag& tag);
+  void layer(Stream& compute, int layer, const LayerWeights& w, const ForwardCell& cell,
+             const KvViews& kv, const ResidualStream& x, const Tag& tag);
   /// Computes queries, keys and values of the tokens of a cell, turned by position, and returns
   /// them [N, (H + 2 K) * D] X on the device. Good until the next cell.
-  TensorView before_attention(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
-                              const ResidualStream& x, const Tag& tag);
+  TensorView before_attention(Stream& compute, int layer, const LayerWeights& w,
+                              const ForwardCell& cell, const ResidualStream& x, const Tag& tag);
   /// Returns what before_attention() returned last, or layer() computed likewise for a cell whose
   /// `projected_is_read` says so.
   [[nodiscard]] ConstTensorView projected(std::int64_t tokens) const {
     return memory_.qkv.slice_rows(0, tokens);
   }
   /// x = the layer's output, in place, where attention gave o [N, H * D] X.
-  void after_attention(Stream& compute, const LayerWeights& w, const ConstTensorView& o,
+  void after_attention(Stream& compute, int layer, const LayerWeights& w, const ConstTensorView& o,
                        const ResidualStream& x, const Tag& tag);
   /// Draws tokens by the logits of rows of x [T, C] X, head_rows at a time.
   void sample(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
@@ -135,27 +136,23 @@ class LlamaForward {
 
  private:
   /// Returns queries, keys and values of x, not turned.
-  TensorView project(Stream& compute, const LayerWeights& w, const ResidualStream& x,
-                     const Tag& tag);
+  TensorView project(const LayerRunner& run, const ResidualStream& x);
   /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
-  [[nodiscard]] Rope turn(const ForwardCell& cell, const TensorView& qkv) const;
-  /// Returns these rows of the first H heads of `of`: [count, H, D].
-  [[nodiscard]] TensorView query_heads(const TensorView& of, std::int64_t begin,
-                                       std::int64_t count) const;
+  [[nodiscard]] Rope turn(const AttentionSpec& spec, const ForwardCell& cell,
+                          const TensorView& qkv) const;
   /// Returns the cell's single tokens, which are the first of `qkv` and `o`.
-  [[nodiscard]] SingleTokens singles_of(const ForwardCell& cell, const TensorView& qkv,
-                                        const TensorView& o) const;
-  /// Has tokens of prompts attend, whose segments are the last ones of the cell.
-  void attend_prompts(Stream& compute, const ForwardCell& cell, const KvViews& kv,
-                      const TensorView& q, const TensorView& o, const Tag& tag);
-  /// Attends to the keys and values of a layer: q is the first H heads of `qkv`.
-  void attend(Stream& compute, const ForwardCell& cell, const KvViews& kv, const TensorView& qkv,
-              const TensorView& o, const Tag& tag);
+  [[nodiscard]] SingleTokens singles_of(const AttentionSpec& spec, const ForwardCell& cell,
+                                        const TensorView& qkv, const TensorView& o) const;
+  /// Has the tokens of prompts attend, whose rows and segments are the last ones of the cell.
+  void attend_prompts(const LayerRunner& run, const ForwardCell& cell, const KvViews& kv,
+                      const TensorView& qkv, const TensorView& o);
+  /// Does what after_attention() does.
+  void finish(const LayerRunner& run, const ConstTensorView& o, const ResidualStream& x);
   /// Returns the logits of these rows of x.
   TensorView head(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
                   const ConstTensorView& after, const Tag& tag);
 
-  LlamaConfig config_;
+  ModelSpec spec_;
   ForwardSizes sizes_;
   Kernels& kernels_;
   Memory memory_;

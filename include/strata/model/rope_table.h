@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "strata/model/config.h"
+#include "strata/model/spec.h"
 
 namespace strata {
 
@@ -19,6 +19,6 @@ struct RopeTable {
 /// theta^(-2i/D), for rope type "llama3" rescaled by wavelength: long waves are slowed by `factor`,
 /// short ones kept, with a linear blend between the two bounds original_max_position_embeddings /
 /// {low,high}_freq_factor (Llama 3.1 model card). Everything is computed in f64.
-[[nodiscard]] RopeTable make_rope_table(const LlamaConfig& config, std::int64_t positions);
+[[nodiscard]] RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions);
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -20,12 +21,15 @@ struct EmbeddingViews {
 
 template <class View>
 struct LayerViews {
-  View attention_norm;  ///< [C]
-  View qkv;             ///< [(H + 2 K) * D, C]
-  View attention_out;   ///< [C, H * D]
-  View mlp_norm;        ///< [C]
-  View gate_up;         ///< [2 F, C]
-  View down;            ///< [C, F]
+  std::array<View, kLinears> linears;  ///< [out, in] each, by LinearId
+  std::array<View, kNorms> norms;      ///< [C] each, by NormId
+
+  [[nodiscard]] const View& operator[](LinearId id) const {
+    return linears[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] const View& operator[](NormId id) const {
+    return norms[static_cast<std::size_t>(id)];
+  }
 };
 
 template <class View>

@@ -39,7 +39,7 @@ struct Setup {
   /// The given config with everything that was decided, for the run folder, logs and tests. It is
   /// made when all is decided: planning and prediction read the given config and the members below.
   RunConfig config;
-  LlamaConfig model;
+  ModelSpec spec;
   HardwareSection hardware;                              ///< of the given config, for predictions
   std::optional<StoredRates> stored;                     ///< likewise: measured by earlier runs
   AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
@@ -73,7 +73,7 @@ struct Setup {
   [[nodiscard]] MemoryUse use() const { return {device_bytes(), host_bytes()}; }
   /// Returns what a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
-    return Llama::kept_tensors(model, sizes);
+    return Llama::kept_tensors(spec, sizes);
   }
   /// Returns what cells keep on the device: "96 cells: 12 full, 84 recompute".
   [[nodiscard]] std::string kept_text() const;

@@ -21,7 +21,7 @@ class SweepAssembly {
   SweepAssembly(const SweepSetup& setup, Kernels& kernels, Kernels* host_kernels,
                 WeightStore& weights, Arenas& arenas)
       : setup_(setup),
-        model_(setup.model, setup.sizes, kernels, arenas),
+        model_(setup.spec, setup.sizes, kernels, arenas),
         kv_(setup.kv, arenas),
         host_attention_(setup.kv.attended_at_home()
                             ? std::make_unique<HostAttention>(setup.host_attention(), kv_, kernels,

@@ -56,7 +56,7 @@ struct GenerationNeeds {
 
 /// The sizes of sweeps, and where keys and values live.
 struct SweepSetup {
-  LlamaConfig model;
+  ModelSpec spec;
   ForwardSizes sizes;
   KvShape kv;
   SweepShape sweep;
@@ -64,11 +64,15 @@ struct SweepSetup {
 
   /// Returns what goes to the host, where it attends.
   [[nodiscard]] HostAttentionShape host_attention() const {
-    return {.tokens = sweep.tokens, .singles = sequences, .heads = model.num_attention_heads};
+    const LayerSpec& layer = spec.widths();
+    return {.tokens = sweep.tokens,
+            .singles = sequences,
+            .heads = layer.attention.heads,
+            .qkv_width = layer.linear(LinearId::kQkv).out,
+            .scale = layer.attention.scale};
   }
-  /// Sets all of them; keys and values have so many slots, see KvShape.
-  void describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs, bool device_is_host,
-                       int kv_slots);
+  /// Sets all of them for the spec that is there; keys and values have so many slots, see KvShape.
+  void describe_sweeps(const GenerationNeeds& needs, bool device_is_host, int kv_slots);
   /// Lists what a SweepAssembly takes, by the constructors that will take it.
   void list_memory(MemoryPlan& plan) const;
 };

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "strata/config/config.h"
-#include "strata/model/config.h"
+#include "strata/model/spec.h"
 
 namespace strata {
 
@@ -16,7 +16,7 @@ namespace strata {
 /// embedding out), and 6 * L * H * D * s for causal attention, its lower triangle counted once.
 /// Recompute is not counted. `attended` is the share of attention that document masks leave, from 0
 /// to 1: that of squared lengths of documents in squared lengths of rows.
-[[nodiscard]] double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length,
+[[nodiscard]] double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length,
                                      double attended = 1);
 
 /// The dense bf16 peak of one device, and who says so.

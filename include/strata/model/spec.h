@@ -1,0 +1,135 @@
+// What a model is, as one value: which layers it has, which matrices and norms a layer has and how
+// wide they are, how it attends. A function for each family makes it of a config (families.h).
+// Everything else that depends on the shape of a model is derived from it: the layout of blocks,
+// views of weights, temporaries, what cells keep, the products that are tuned, and FLOPs. So the
+// widths of a layer stand in one place, and a family is one file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/fields.h"
+#include "strata/model/config.h"
+
+namespace strata {
+
+/// A tensor of a Hugging Face model. It fills consecutive rows of a matrix here; a vector has one
+/// row.
+struct SourceTensor {
+  std::string name;  ///< e.g. "model.layers.3.self_attn.q_proj.weight"
+  std::int64_t rows = 0;
+};
+
+/// The linear layers that a layer may have, y [N, out] = x [N, in] W^T with W [out, in]. Matrices
+/// that are multiplied by the same x are one.
+enum class LinearId : std::uint8_t {
+  kQkv,           ///< queries, keys and values, one below the other
+  kAttentionOut,  ///< from what attention returns to the residual stream
+  kGateUp,        ///< gate above up
+  kDown,          ///< from the gated product to the residual stream
+};
+inline constexpr EnumName<LinearId> kLinearNames[] = {{LinearId::kQkv, "qkv"},
+                                                      {LinearId::kAttentionOut, "attention_out"},
+                                                      {LinearId::kGateUp, "gate_up"},
+                                                      {LinearId::kDown, "down"}};
+inline constexpr std::size_t kLinears = std::size(kLinearNames);
+/// Returns the name of its segment.
+[[nodiscard]] std::string_view name_of(LinearId id);
+
+/// The norms that a layer may have.
+enum class NormId : std::uint8_t { kAttention, kMlp };
+inline constexpr EnumName<NormId> kNormNames[] = {{NormId::kAttention, "attention_norm"},
+                                                  {NormId::kMlp, "mlp_norm"}};
+inline constexpr std::size_t kNorms = std::size(kNormNames);
+/// Returns the name of its segment.
+[[nodiscard]] std::string_view name_of(NormId id);
+
+/// A linear layer. The names of its sources go on after ModelSpec::layer_prefix and the number of
+/// the layer.
+struct Linear {
+  LinearId id{};
+  std::int64_t in = 0;
+  std::int64_t out = 0;               ///< the rows of its sources together
+  std::vector<SourceTensor> sources;  ///< one below the other
+
+  [[nodiscard]] std::int64_t elements() const { return in * out; }
+  /// Returns the FLOPs of the product for one token.
+  [[nodiscard]] double flops() const {
+    return 2.0 * static_cast<double>(in) * static_cast<double>(out);
+  }
+};
+
+/// The weight of an RMSNorm, a vector, named as sources of a Linear are.
+struct Norm {
+  NormId id{};
+  std::int64_t width = 0;
+  std::string source;
+};
+
+/// The rotary embedding of queries and keys, over the whole of a head.
+struct RopeSpec {
+  std::int64_t width = 0;  ///< D
+  double theta = 0;
+  std::optional<RopeScaling> scaling;
+};
+
+/// How a layer attends: causally, with grouped heads.
+struct AttentionSpec {
+  std::int64_t heads = 0;      ///< H
+  std::int64_t kv_heads = 0;   ///< K, a divisor of H
+  std::int64_t head_size = 0;  ///< D
+  double scale = 0;            ///< of scores
+  RopeSpec rope;
+
+  /// Returns H * D, the width of q and of what attention returns.
+  [[nodiscard]] std::int64_t query_width() const { return heads * head_size; }
+  /// Returns K * D, the width of k and of v.
+  [[nodiscard]] std::int64_t kv_width() const { return kv_heads * head_size; }
+};
+
+/// One layer: x += attention(norm(x)), then x += mlp(norm(x)).
+struct LayerSpec {
+  AttentionSpec attention;
+  std::vector<Linear> linears;  ///< each at most once
+  std::vector<Norm> norms;      ///< likewise
+
+  /// Returns the linear of this id. Throws std::logic_error if the layer has none.
+  [[nodiscard]] const Linear& linear(LinearId id) const;
+  /// Returns the norm of this id. Throws likewise.
+  [[nodiscard]] const Norm& norm(NormId id) const;
+  /// Returns the elements of all its weights.
+  [[nodiscard]] std::int64_t parameter_count() const;
+};
+
+/// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
+/// few kinds, which may differ in everything but widths: temporaries and caches serve all of them.
+struct ModelSpec {
+  std::int64_t width = 0;         ///< C, of the residual stream
+  std::int64_t vocabulary = 0;    ///< V, rows of the embedding and of the projection
+  double norm_eps = 0;            ///< what norms add to the mean square
+  std::string embedding;          ///< its source, [V, C]
+  std::string layer_prefix;       ///< what sources of a layer begin with, before its number
+  std::vector<LayerSpec> kinds;   ///< the different layers, at least one
+  std::vector<std::size_t> kind;  ///< [L], which of `kinds` each layer is
+  std::string final_norm;         ///< the source of the head's norm, [C]
+  std::string projection;         ///< that of the projection, [V, C]; empty: it is the embedding
+
+  [[nodiscard]] int layers() const { return static_cast<int>(kind.size()); }
+  [[nodiscard]] bool tied() const { return projection.empty(); }
+  [[nodiscard]] const LayerSpec& layer(int number) const {
+    return kinds.at(kind.at(static_cast<std::size_t>(number)));
+  }
+  /// Returns a layer that stands for all of them where only widths count.
+  [[nodiscard]] const LayerSpec& widths() const { return kinds.front(); }
+  /// Returns the elements of all weights; those of a tied embedding count once.
+  [[nodiscard]] std::int64_t parameter_count() const;
+  /// Returns the elements that take part in a product for every token: linears and projection.
+  [[nodiscard]] std::int64_t matmul_parameter_count() const;
+};
+
+}  // namespace strata

@@ -1,0 +1,60 @@
+// LLaMA: layers are all equal, norms come before attention and before the MLP, queries and keys are
+// rotated, and the MLP is down(silu(gate(x)) * up(x)).
+
+#include <cmath>
+#include <string>
+
+#include "strata/model/families.h"
+
+namespace strata {
+namespace {
+
+AttentionSpec attention_of(const LlamaConfig& c) {
+  const std::int64_t head_size = c.head_size();
+  return {.heads = c.num_attention_heads,
+          .kv_heads = c.kv_heads(),
+          .head_size = head_size,
+          .scale = 1.0 / std::sqrt(static_cast<double>(head_size)),
+          .rope = {.width = head_size, .theta = c.rope_theta, .scaling = c.rope_scaling}};
+}
+
+Linear linear(LinearId id, std::int64_t in, std::vector<SourceTensor> sources) {
+  Linear linear{.id = id, .in = in, .out = 0, .sources = std::move(sources)};
+  for (const SourceTensor& source : linear.sources) linear.out += source.rows;
+  return linear;
+}
+
+LayerSpec layer_of(const LlamaConfig& c) {
+  const AttentionSpec attention = attention_of(c);
+  const std::int64_t query = attention.query_width();
+  const std::int64_t kv = attention.kv_width();
+  const std::int64_t width = c.hidden_size;
+  const std::int64_t inner = c.intermediate_size;
+  return {.attention = attention,
+          .linears = {linear(LinearId::kQkv, width,
+                             {{"self_attn.q_proj.weight", query},
+                              {"self_attn.k_proj.weight", kv},
+                              {"self_attn.v_proj.weight", kv}}),
+                      linear(LinearId::kAttentionOut, query, {{"self_attn.o_proj.weight", width}}),
+                      linear(LinearId::kGateUp, width,
+                             {{"mlp.gate_proj.weight", inner}, {"mlp.up_proj.weight", inner}}),
+                      linear(LinearId::kDown, inner, {{"mlp.down_proj.weight", width}})},
+          .norms = {{NormId::kAttention, width, "input_layernorm.weight"},
+                    {NormId::kMlp, width, "post_attention_layernorm.weight"}}};
+}
+
+}  // namespace
+
+ModelSpec spec_of(const LlamaConfig& c) {
+  return {.width = c.hidden_size,
+          .vocabulary = c.vocab_size,
+          .norm_eps = c.rms_norm_eps,
+          .embedding = "model.embed_tokens.weight",
+          .layer_prefix = "model.layers.",
+          .kinds = {layer_of(c)},
+          .kind = std::vector<std::size_t>(static_cast<std::size_t>(c.num_hidden_layers)),
+          .final_norm = "model.norm.weight",
+          .projection = c.tie_word_embeddings ? "" : "lm_head.weight"};
+}
+
+}  // namespace strata

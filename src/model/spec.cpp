@@ -1,0 +1,50 @@
+// Looks things up in a spec and counts its weights.
+
+#include "strata/model/spec.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace strata {
+
+std::string_view name_of(LinearId id) { return enum_name(kLinearNames, id); }
+std::string_view name_of(NormId id) { return enum_name(kNormNames, id); }
+
+const Linear& LayerSpec::linear(LinearId id) const {
+  const auto found = std::ranges::find(linears, id, &Linear::id);
+  if (found == linears.end()) {
+    throw std::logic_error("the layer has no linear " + std::string(name_of(id)));
+  }
+  return *found;
+}
+
+const Norm& LayerSpec::norm(NormId id) const {
+  const auto found = std::ranges::find(norms, id, &Norm::id);
+  if (found == norms.end()) {
+    throw std::logic_error("the layer has no norm " + std::string(name_of(id)));
+  }
+  return *found;
+}
+
+std::int64_t LayerSpec::parameter_count() const {
+  std::int64_t count = 0;
+  for (const Linear& linear : linears) count += linear.elements();
+  for (const Norm& norm : norms) count += norm.width;
+  return count;
+}
+
+std::int64_t ModelSpec::parameter_count() const {
+  std::int64_t count = (tied() ? 1 : 2) * vocabulary * width + width;
+  for (const std::size_t of : kind) count += kinds[of].parameter_count();
+  return count;
+}
+
+std::int64_t ModelSpec::matmul_parameter_count() const {
+  std::int64_t count = vocabulary * width;
+  for (const std::size_t of : kind) {
+    for (const Linear& linear : kinds[of].linears) count += linear.elements();
+  }
+  return count;
+}
+
+}  // namespace strata

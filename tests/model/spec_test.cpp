@@ -1,0 +1,90 @@
+// What a LLaMA's spec says: widths, names and counts, by hand from the formulas of the model.
+
+#include "strata/model/spec.h"
+
+#include <cstdint>
+#include <numeric>
+
+#include "strata/model/families.h"
+#include "strata/model/layout.h"
+#include "support/catch.h"
+#include "support/tiny_model.h"
+
+namespace strata {
+namespace {
+
+LlamaConfig model(bool tied) {
+  LlamaConfig m = test::tiny_model();  // C 20, F 27, H 4, K 2, D 6, V 61, 3 layers
+  m.tie_word_embeddings = tied;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a LLaMA's linears have the widths of heads and MLP") {
+  const ModelSpec spec = spec_of(model(false));
+  REQUIRE(spec.layers() == 3);
+  const LayerSpec& layer = spec.layer(2);
+  CHECK(layer.linear(LinearId::kQkv).in == 20);
+  CHECK(layer.linear(LinearId::kQkv).out == 24 + 12 + 12);
+  CHECK(layer.linear(LinearId::kAttentionOut).in == 24);
+  CHECK(layer.linear(LinearId::kAttentionOut).out == 20);
+  CHECK(layer.linear(LinearId::kGateUp).in == 20);
+  CHECK(layer.linear(LinearId::kGateUp).out == 54);
+  CHECK(layer.linear(LinearId::kDown).in == 27);
+  CHECK(layer.linear(LinearId::kDown).out == 20);
+  CHECK(layer.attention.scale == Approx(0.408248290463863));  // 1 / sqrt(6)
+  CHECK(layer.linear(LinearId::kDown).flops() == 2.0 * 27 * 20);
+}
+
+TEST_CASE("the rows of a linear are those of its sources") {
+  const ModelSpec spec = spec_of(model(false));
+  for (const Linear& linear : spec.widths().linears) {
+    const auto rows = std::accumulate(
+        linear.sources.begin(), linear.sources.end(), std::int64_t{0},
+        [](std::int64_t sum, const SourceTensor& source) { return sum + source.rows; });
+    CHECK(rows == linear.out);
+  }
+}
+
+TEST_CASE("a tied head counts once as a parameter and always as a product") {
+  const std::int64_t matrices = 3 * (20 * 48 + 24 * 20 + 20 * 54 + 27 * 20);
+  const std::int64_t norms = 3 * 2 * 20 + 20;
+  for (const bool tied : {false, true}) {
+    const ModelSpec spec = spec_of(model(tied));
+    CHECK(spec.tied() == tied);
+    CHECK(spec.matmul_parameter_count() == matrices + 61 * 20);
+    CHECK(spec.parameter_count() == matrices + norms + (tied ? 1 : 2) * 61 * 20);
+  }
+}
+
+TEST_CASE("layers of two kinds have blocks and counts of their own") {
+  ModelSpec spec = spec_of(model(false));
+  const ModelLayout equal = make_layout(spec);
+  LayerSpec other = spec.widths();
+  for (Linear& linear : other.linears) {
+    if (linear.id == LinearId::kDown) linear.sources.front().name = "mlp.w2.weight";
+  }
+  spec.kinds.push_back(other);
+  spec.kind[1] = 1;
+  CHECK(spec.layer(1).linear(LinearId::kDown).sources.front().name == "mlp.w2.weight");
+  CHECK(spec.layer(2).linear(LinearId::kDown).sources.front().name == "mlp.down_proj.weight");
+  const ModelLayout layout = make_layout(spec);
+  const auto down = [&](int layer) {
+    return layout.blocks[layout.block_of_layer(layer)].segments.back().sources.front().name;
+  };
+  CHECK(down(0) == "model.layers.0.mlp.down_proj.weight");
+  CHECK(down(1) == "model.layers.1.mlp.w2.weight");
+  CHECK(layout.blocks[layout.block_of_layer(1)].elements ==
+        equal.blocks[equal.block_of_layer(1)].elements);
+}
+
+TEST_CASE("a layer is asked by name for what it does not have") {
+  LayerSpec layer = spec_of(model(false)).widths();
+  layer.linears.pop_back();
+  layer.norms.pop_back();
+  CHECK_THROWS_WITH(layer.linear(LinearId::kDown), "the layer has no linear down");
+  CHECK_THROWS_WITH(layer.norm(NormId::kMlp), "the layer has no norm mlp_norm");
+}
+
+}  // namespace strata
