@@ -2,10 +2,9 @@
 """Checks the pages: those at the top, such as README.md, and everything in docs/.
 
 Every relative link and anchor resolves, every page is linked by another one, prose lines have at most
-120 columns, pages at most 1,700 words, and pages that sources name exist. Tables may be wider; a line of
-a code block may be too if there is no space to break it at. The changelog and pages of measurements may be
-of any length, and pages that the program writes are not looked at. The version of CMakeLists.txt is the newest that
-the changelog has a dated section of, and CITATION.cff names both.
+120 columns, and pages that sources name exist. Tables may be wider; a line of a code block may be too if
+there is no space to break it at. Pages that the program writes are not looked at. The version of
+CMakeLists.txt is the newest that the changelog has a dated section of, and CITATION.cff names both.
 
   scripts/check_docs.py              checks the tree, one line per violation, exit code 1 if any
   scripts/check_docs.py --self-test  checks that violations are found
@@ -19,10 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = 120
-WORDS = 1700
 PAGES_AT_THE_TOP = {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 GENERATED = {"docs/config.md"}  # `strata config-help --markdown`; may be linked before it is written
-OF_ANY_LENGTH = ("docs/measurements/", "CHANGELOG.md")
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
 FENCE = re.compile(r" *(```|~~~)")
@@ -39,7 +36,6 @@ class Page:
     """The lines of a page, by what they are."""
 
     def __init__(self, text):
-        self.words = len(text.split())
         self.prose, self.code, self.anchors = [], [], set()  # (number, line); tables are in neither
         self.links = []  # (number, target)
         headings = {}
@@ -87,8 +83,6 @@ def check_lines(path, page):
     for number, line in page.code:
         if len(line) > COLUMNS and can_be_broken(line):
             yield f"{path}:{number}: {len(line)} columns of code that can be broken"
-    if page.words > WORDS and not path.startswith(OF_ANY_LENGTH):
-        yield f"{path}: {page.words} words, at most {WORDS}: split it"
 
 
 def check_links(path, page, pages, exists):
@@ -160,9 +154,7 @@ def self_test():
                          "| " + "wide table " * 20 + "|\n"
                          "`[no](link)`\n```sh\n[no](link)\n" + "w" * 200 + "\n```\n",
             "docs/m/b.md": "word " * 20 + "[a](../a.md)\n",
-            "docs/measurements/c.md": "[a](../a.md)\n" + "word\n" * 2000,
             "docs/config.md": "wide " * 2000}
-    good["docs/m/b.md"] += "[c](../measurements/c.md)\n"
     sources = {"src/a.cpp": "/// docs/a.md says why, docs/config.md what.\n"}
     bad = [("docs/a.md", "[b](b.md)\n"),                       # a file that is elsewhere
            ("docs/a.md", "![b](figures/none.svg)\n"),
@@ -173,7 +165,6 @@ def self_test():
            ("docs/a.md", "word " * 24 + "w\n"),                # 121 columns
            ("docs/a.md", "- " + "w" * 119 + "\n"),
            ("docs/a.md", "```sh\nstrata " + "--set " * 20 + "\n```\n"),
-           ("docs/a.md", "word\n" * 1700),
            ("docs/orphan.md", "word\n"),
            ("src/b.cpp", "// see docs/none.md\n")]
 

@@ -509,7 +509,7 @@ void RunConfig::fields(FieldList& f) {
   f.add("checkpoint", checkpoint,
         "When `train` saves the state of the run, and how many checkpoints stay "
         "([checkpoints](checkpoints.md)).");
-  f.add("memory", memory, "Limits that the memory plan stays within ([memory](memory.md)).");
+  f.add("memory", memory, "Limits that the memory plan stays within ([fitting](fitting.md)).");
   f.add("hardware", hardware,
         "Rates of the machine, for a device that strata does not know "
         "([prediction](prediction.md)).");

@@ -24,7 +24,7 @@ constexpr double kStateBytes = 14;
 constexpr std::size_t kLeastLockable = kGiB;
 constexpr std::size_t kMuchSwapped = kGiB;
 /// Fewer cores starve the threads of a rank; several ranks refuse to start on them if the machine
-/// has more (docs/clusters.md).
+/// has more (docs/running.md).
 constexpr int kFewestCores = 4;
 /// AdamW at less than this share of the usual rate holds steps up.
 constexpr double kLeastHost = 0.5;

@@ -1,4 +1,4 @@
-// The lists of docs/choices.md, "By predicted time". Each starts from what has been chosen so far
+// The lists of docs/tuning.md, "By predicted time". Each starts from what has been chosen so far
 // and changes one key of it, so that whatever was chosen before stays.
 
 #include "plan/candidates.h"

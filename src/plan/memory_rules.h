@@ -1,5 +1,5 @@
 // The rules about memory: what lives on the device and what on the host. They decide in the order
-// of docs/choices.md, and only what the config leaves open.
+// of docs/tuning.md, "By memory", and only what the config leaves open.
 
 #pragma once
 

@@ -110,7 +110,7 @@ void share_host(Rates& rates, int ranks_on_host) {
 
 void wait_for_slowest(Rates& rates, int ranks) {
   // What GPUs of a kind take for the same step differs by a normal distribution with this standard
-  // deviation: four H200 of one host, each alone (docs/measurements/four-gpus-2026-11-26.md).
+  // deviation: four H200 of one host, each alone (docs/measurements/ranks.md).
   constexpr double kSpread = 0.012;
   // How many standard deviations above the mean the largest of 1, 2, 4, ... draws is expected.
   constexpr double kLargest[] = {0,     0.564, 1.029, 1.424, 1.766, 2.070,

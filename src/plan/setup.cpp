@@ -125,7 +125,7 @@ RunConfig resolved_config(const PlanInputs& in, const Setup& s) {
 }  // namespace
 
 std::size_t estimated_device_overhead(BackendChoice backend) {
-  // Context, kernels and cuBLASLt workspace of one H200 process; see docs/memory.md.
+  // Context, kernels and cuBLASLt workspace of one H200 process; see docs/fitting.md.
   return backend == BackendChoice::kCuda ? 560 * kMiB : 0;
 }
 

@@ -13,7 +13,7 @@ class MetricsEvents {
  public:
   explicit MetricsEvents(RunHistory& run) : run_(run) {}
 
-  /// Takes a line. Returns whether it is an event that is what docs/metrics.md says, or one that a
+  /// Takes a line. Returns whether it is an event that is what docs/report.md says, or one that a
   /// later strata may write; what is not changes nothing.
   bool take(const nlohmann::json& line);
   /// Returns whether any event of a run was among the lines.

@@ -11,7 +11,7 @@ namespace strata {
 
 /// What another value of a key changes of a run.
 enum class KeyEffect : std::uint8_t {
-  kFree,     ///< where, how fast and what is told, or bits within rounding (docs/determinism.md)
+  kFree,     ///< where, how fast and what is told, or bits within rounding (docs/numerics.md)
   kNumbers,  ///< the numbers, so it must be allowed
   kSteps,    ///< the numbers where the learning rate depends on how many steps there are
   kLevel,    ///< the numbers where what is spilled is rounded, if it is given

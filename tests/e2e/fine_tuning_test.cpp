@@ -114,7 +114,7 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
   CHECK(pair["tokens"] == records.at(0)["tokens"]);
 
   // Every field has its line in the documents.
-  const std::string documented = read_file(documents_folder() + "/metrics.md");
+  const std::string documented = read_file(documents_folder() + "/report.md");
   for (const nlohmann::json& line : metrics(folder / "tuned")) {
     for (const auto& [key, value] : line.items()) {
       CAPTURE(key);

@@ -375,7 +375,7 @@ TEST_CASE("attention's backward is predicted as it ran in steps of an 8B, within
     std::int64_t length;
     double tflops;
   };
-  // Work of traced steps, docs/measurements/long-rows-2026-11-28.md.
+  // Work of traced steps, docs/measurements/prediction.md.
   constexpr Run kRuns[] = {{4096, 356.3}, {16384, 413.2}, {65536, 457.4}, {131072, 478.4}};
   const Rates rates = known_rates("NVIDIA H200", {}).rates;
   for (const Run& run : kRuns) {

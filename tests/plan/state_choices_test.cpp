@@ -1,5 +1,5 @@
 // The table of blocks: every row against the rules as a user reads them in docs/updates.md and
-// docs/memory.md, over all combinations of choices, and the table as text.
+// docs/fitting.md, over all combinations of choices, and the table as text.
 
 #include "strata/plan/state_choices.h"
 

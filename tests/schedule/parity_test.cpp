@@ -1,4 +1,4 @@
-// Tests the modes that must not change a bit, against the plain run; docs/determinism.md lists
+// Tests the modes that must not change a bit, against the plain run; docs/numerics.md lists
 // them. Modes that change the order of sums are in rounding_test.cpp.
 
 #include <initializer_list>

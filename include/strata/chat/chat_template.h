@@ -1,6 +1,6 @@
 // Chat templates: programs in a subset of Jinja2, as models bring them along, that make one text of
 // a conversation. They are run as transformers runs them, in a sandbox and within limits, so a
-// template from anywhere can be rendered. docs/chat-templates.md says what is supported.
+// template from anywhere can be rendered. docs/fine-tuning.md says what is supported.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Turns conversations into ids, and says of each id whether its loss counts: one text by a chat
-// template, tokenized as one text. docs/chat-templates.md says which text has loss.
+// template, tokenized as one text. docs/fine-tuning.md says which text has loss.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 // rounded once. That is the order of every algorithm of cuBLASLt that does not split K, so those
 // can take over where there are more rows. K that is no multiple of 16 is continued with zeros.
 //
-// Measured on one H200 (docs/measurements/generation-2026-11-24.md).
+// Measured on one H200 (docs/measurements/kernels.md).
 // Naive version: plain_matmul.cu, whose f32 sums are of single products.
 
 #include <cuda_bf16.h>

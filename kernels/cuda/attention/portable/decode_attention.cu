@@ -22,7 +22,7 @@
 // Numerics: as flash_forward.cu. What becomes of a query depends on its keys alone: not on other
 // queries, nor on how many parts those have.
 //
-// Measured on one H200 (docs/measurements/generation-2026-11-26-evening.md).
+// Measured on one H200 (docs/measurements/kernels.md).
 // The plain version of the same is attention_reference.cu.
 
 #include <cuda_bf16.h>

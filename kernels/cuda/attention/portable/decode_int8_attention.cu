@@ -18,7 +18,7 @@
 // flash_forward.cu. A scale of NaN makes NaN of what sees it. What becomes of a query depends on
 // its keys alone: not on other queries, nor on how many parts those have.
 //
-// Measured on one H200 (docs/measurements/generation-2026-11-27.md). The plain version of the same
+// Measured on one H200 (docs/measurements/kernels.md). The plain version of the same
 // is attention_reference.cu.
 
 #include <cuda_runtime.h>

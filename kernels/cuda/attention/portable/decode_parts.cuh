@@ -28,7 +28,7 @@ inline constexpr int kDecodeHeads = DecodeTile::kHeads;
 inline constexpr int kDecodeStrips = DecodeTile::kPartStrips;
 static_assert(kDecodeStrips * DecodeTile::kWarps * DecodeTile::kStripKeys == kPartKeys);
 /// Parts of a query that a cluster joins. Clusters of eight start so much later that a second
-/// kernel is the faster way (docs/measurements/generation-2026-11-26.md).
+/// kernel is the faster way (docs/measurements/kernels.md).
 inline constexpr int kMostClusterParts = 2;
 inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
