@@ -9,7 +9,7 @@
 
 #include "cell_runner.h"
 #include "heads.h"
-#include "rope_copy.h"
+#include "rope_memory.h"
 #include "strata/model/llama.h"
 
 namespace strata {
@@ -28,7 +28,8 @@ TensorView query_heads(const AttentionSpec& spec, const TensorView& of, std::int
 
 }  // namespace
 
-LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Allocator& memory) {
+LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Allocator& memory)
+    : rope(spec.widths().attention.rope, z.positions, accumulator_of(z.compute), memory) {
   const DType x = z.compute;
   const DType a = accumulator_of(x);
   const std::int64_t most = z.cell_tokens;
@@ -37,7 +38,6 @@ LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Alloc
   };
   const LayerSpec& layer = spec.widths();
   const AttentionSpec& attention = layer.attention;
-  const std::int64_t rotated = attention.rope.width;
   n = take("scratch.norm", x, {most, spec.width});
   qkv = take("scratch.qkv", x, {most, layer.linear(LinearId::kQkv).out});
   o = take("scratch.attention", x, {most, layer.linear(LinearId::kAttentionOut).in});
@@ -61,10 +61,6 @@ LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Alloc
   const std::int64_t stride = Llama::logits_stride(spec.vocabulary);
   const TensorView padded = take("scratch.logits", x, {z.head_rows, stride});
   logits = TensorView(padded.data, x, Shape{z.head_rows, spec.vocabulary}, stride);
-  cos = take("rope.cos", a, {z.positions, rotated / 2});
-  sin = take("rope.sin", a, {z.positions, rotated / 2});
-  rope_staging = memory.allocate(Space::kPinned, "rope.staging",
-                                 static_cast<std::size_t>(cos.elements()) * size_of(a));
 }
 
 void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels) {
@@ -85,8 +81,7 @@ void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Ker
 LlamaForward::LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels,
                            Arenas& arenas)
     : spec_(spec), sizes_(sizes), kernels_(kernels), memory_(spec, sizes, arenas) {
-  copy_rope_table(spec_.widths().attention.rope, arenas.device(), memory_.cos, memory_.sin,
-                  {memory_.rope_staging, memory_.cos.bytes().bytes});
+  fill(memory_.rope, spec_.widths().attention.rope, arenas.device());
 }
 
 void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
@@ -157,8 +152,8 @@ Rope LlamaForward::turn(const AttentionSpec& spec, const ForwardCell& cell,
                         const TensorView& qkv) const {
   return {.x = heads_of(qkv, 0, spec.heads + spec.kv_heads, spec.head_size),
           .positions = cell.positions,
-          .cos = memory_.cos,
-          .sin = memory_.sin};
+          .cos = memory_.rope.cos,
+          .sin = memory_.rope.sin};
 }
 
 void LlamaForward::finish(const LayerRunner& run, const ConstTensorView& o,

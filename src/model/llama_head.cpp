@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "cell_runner.h"
-#include "llama_scratch.h"
 #include "strata/model/llama.h"
 
 namespace strata {
@@ -33,7 +32,7 @@ std::int64_t Llama::default_head_chunk(std::int64_t vocabulary, std::int64_t cel
 }
 
 ConstTensorView Llama::last_logits() const {
-  return TensorView(scratch_->head_logits.data, sizes_.compute,
+  return TensorView(memory_.scratch.head_logits.data, sizes_.compute,
                     Shape{sizes_.head_chunk, spec_.vocabulary}, logits_stride(spec_.vocabulary));
 }
 
@@ -42,7 +41,7 @@ ConstTensorView Llama::last_logits() const {
 Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                                    const CellBatch& batch, std::int64_t begin,
                                    ConstTensorView grad_scale, ConstTensorView x, TensorView loss) {
-  const LlamaScratch& s = *scratch_;
+  const LlamaScratch& s = memory_.scratch;
   const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
   const HeadChunk chunk{
       .begin = begin,
@@ -76,7 +75,7 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
   const CellRunner run(kernels_, compute, tag);
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
     const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
-    const TensorView dn = scratch_->head_dn.slice_rows(0, c.count);
+    const TensorView dn = memory_.scratch.head_dn.slice_rows(0, c.count);
     run.input_gradient(c.logits, w.projection, dn);
     run.weight_gradient(c.logits, c.n, dw.projection);
     run(RmsNormBackward{.dy = dn,
@@ -86,7 +85,7 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
                         .d_residual = {},
                         .dx = d.slice_rows(c.begin, c.count),
                         .d_weight = dw.norm,
-                        .workspace = scratch_->norm_partials});
+                        .workspace = memory_.scratch.norm_partials});
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include "cell_runner.h"
 #include "heads.h"
-#include "llama_scratch.h"
 #include "strata/model/llama.h"
 
 namespace strata {
@@ -48,18 +47,24 @@ AttentionBackward attention_backward(const AttentionSpec& spec, const LlamaScrat
           .scale = forward.scale};
 }
 
+/// Gives everybody the same address, where only shapes are looked at: a view without one would
+/// count as left out.
+class OneAddress final : public Allocator {
+ public:
+  std::byte* allocate(Space, std::string_view, std::size_t) override { return &address_; }
+
+ private:
+  alignas(Arena::kAlignment) std::byte address_{};
+};
+
 }  // namespace
 
 void Llama::prepare(Kernels& kernels, const ModelSpec& spec, const LlamaSizes& sizes) {
-  // Only shapes are looked at, but a view without an address would count as left out.
-  alignas(Arena::kAlignment) std::byte address{};
-  const auto placed = [&](std::string_view, DType dtype, Shape shape) {
-    return TensorView(&address, dtype, shape);
-  };
+  OneAddress placed;
   // What cells keep has the shapes of what they would have in scratch.
   LlamaSizes nothing_kept = sizes;
   nothing_kept.kept_by_all = KeepLevel::kRecompute;
-  const LlamaScratch s = make_scratch(spec, nothing_kept, placed);
+  const LlamaScratch s(spec, nothing_kept, placed);
   AttentionSegments segments;
   segments.uniform_length = sizes.row_tokens;
   segments.self_attention = true;
@@ -73,7 +78,7 @@ void Llama::prepare(Kernels& kernels, const ModelSpec& spec, const LlamaSizes& s
 
 /// Returns where the activations of a cell are: in scratch, unless they are kept.
 KeptActivations Llama::places(const KeptActivations& kept) const {
-  const LlamaScratch& s = *scratch_;
+  const LlamaScratch& s = memory_.scratch;
   return {.o = kept.o ? kept.o : s.o,
           .lse = kept.lse ? kept.lse : s.lse,
           .x_mid = kept.x_mid ? kept.x_mid : s.x_mid,
@@ -85,7 +90,7 @@ KeptActivations Llama::places(const KeptActivations& kept) const {
 /// everything that backward needs. Leaves out the operators whose results are `there` already.
 void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, ConstTensorView x,
                               const KeptActivations& there, const KeptActivations& a) {
-  const LlamaScratch& s = *scratch_;
+  const LlamaScratch& s = memory_.scratch;
   const AttentionSpec& attention = run.layer().attention;
   const double eps = spec_.norm_eps;
 
@@ -100,7 +105,8 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
     const std::int64_t turned = attention.heads + attention.kv_heads;
     const TensorView qk = heads_of(a.qkv, 0, turned, attention.head_size);
     run.linear(LinearId::kQkv, s.n1, a.qkv);
-    run(Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin});
+    run(Rope{
+        .x = qk, .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin});
   }
   if (!there.o) run(attention_forward(attention, a, batch.segments));
   // The norm reads the rounded sum, so its bits are the same whether the sum is there or made now.
@@ -125,7 +131,7 @@ void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, con
                           ConstTensorView x, const KeptActivations& kept, TensorView y,
                           const Tag& tag) {
   const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
-  const LlamaScratch& s = *scratch_;
+  const LlamaScratch& s = memory_.scratch;
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, {}, a);
   run(SwigluForward{.gate_up = a.gate_up, .y = s.act});
@@ -137,7 +143,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
                            const LayerGradients& dw, const CellBatch& batch, ConstTensorView x,
                            const KeptActivations& kept, TensorView d, const Tag& tag) {
   const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &dw);
-  const LlamaScratch& s = *scratch_;
+  const LlamaScratch& s = memory_.scratch;
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
 
@@ -160,7 +166,8 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   run.input_gradient(LinearId::kAttentionOut, s.d_mid, s.d_o);
   run.weight_gradient(LinearId::kAttentionOut, s.d_mid, a.o);
   AttentionBackward attention = attention_backward(run.layer().attention, s, a, batch.segments);
-  attention.rotation = {.positions = batch.positions, .cos = s.cos, .sin = s.sin};
+  attention.rotation = {
+      .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin};
   run(attention);
   run.input_gradient(LinearId::kQkv, s.d_qkv, s.n2);
   run.weight_gradient(LinearId::kQkv, s.d_qkv, s.n1);

@@ -28,9 +28,7 @@ struct SpillRange {
 
 void add_scratch(Setup& s) {
   s.sizes.kept_by_all = s.kept.least_reach();
-  for (const LedgerEntry& entry : Llama::scratch_ledger(s.spec, s.sizes)) {
-    s.plan.allocate(Space::kDevice, entry.name, entry.bytes);
-  }
+  const LlamaScratch scratch(s.spec, s.sizes, s.plan);
 }
 
 class ActivationRule {

@@ -55,8 +55,7 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
       kept_(s.kept_tensors(), s.kept, arenas_),
       boundary_gradients_(take_boundary_gradients(s.activations, arenas_)),
-      model_(s.spec, s.sizes, *parts.backend.kernels, device_arena_,
-             {take_rope_staging(s.spec, s.sizes, arenas_), Llama::rope_bytes(s.spec, s.sizes)}),
+      model_(s.spec, s.sizes, *parts.backend.kernels, arenas_),
       samples_begin_(pinned_arena_.used()),
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
                 s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {

@@ -13,10 +13,6 @@ std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape, Al
   return gradients;
 }
 
-std::byte* take_rope_staging(const ModelSpec& spec, const LlamaSizes& sizes, Allocator& memory) {
-  return memory.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(spec, sizes));
-}
-
 std::byte* take_sample_memory(const Setup& setup, Allocator& memory) {
   if (!setup.samples) return nullptr;
   return memory.allocate(Space::kPinned, "samples", setup.samples->pinned_bytes);
@@ -27,10 +23,7 @@ std::size_t idle_device_bytes(const Setup& s) {
   const ActivationStore::Memory boundaries(s.activations, s.activation_slots, idle);
   const KeptStore::Memory kept(s.kept_tensors(), s.kept, idle);
   static_cast<void>(take_boundary_gradients(s.activations, idle));
-  for (const LedgerEntry& entry : Llama::scratch_ledger(s.spec, s.sizes)) {
-    if (entry.name.starts_with("rope.")) break;  // the tables stay, and come last
-    idle.allocate(Space::kDevice, entry.name, entry.bytes);
-  }
+  const LlamaScratch scratch(s.spec, s.sizes, idle);
   return idle.total(Space::kDevice);
 }
 

@@ -15,10 +15,6 @@ namespace strata {
 /// have no data from an allocator that only counts.
 [[nodiscard]] std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape,
                                                               Allocator& memory);
-/// Returns pinned memory through which Llama fills its RoPE tables, of rope_bytes(); null
-/// from an allocator that only counts.
-[[nodiscard]] std::byte* take_rope_staging(const ModelSpec& spec, const LlamaSizes& sizes,
-                                           Allocator& memory);
 /// Returns the pinned memory of samples, or null if the run takes none.
 std::byte* take_sample_memory(const Setup& setup, Allocator& memory);
 

@@ -172,7 +172,7 @@ void plan_fixed(Setup& s) {
   LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
   OptimizerEngine::Memory(*s.layout, s.state, plan);
   static_cast<void>(take_boundary_gradients(s.activations, plan));
-  static_cast<void>(take_rope_staging(s.spec, s.sizes, plan));
+  static_cast<void>(Llama::Memory::rope_memory(s.spec, s.sizes, plan));
   static_cast<void>(take_sample_memory(s, plan));
   if (s.snapshots) SnapshotWriter::Memory(*s.layout, s.state, *s.snapshots, plan);
 }

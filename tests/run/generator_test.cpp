@@ -84,14 +84,15 @@ std::vector<double> training_logits(TinyGeneration& generation,
   Backend& backend = generation.backend();
   const std::int64_t n = std::ssize(tokens);
   const LlamaSizes sizes{.compute = x, .row_tokens = n, .cell_tokens = n, .head_chunk = n};
-  std::size_t bytes = 64 << 10;
-  for (const LedgerEntry& entry : Llama::scratch_ledger(spec, sizes)) bytes += entry.bytes;
+  MemoryPlan plan;
+  const Llama::Memory memory(spec, sizes, plan);
   const Shape rows{n, spec.width};
-  Arena arena(*backend.device, Space::kDevice, bytes + 16 * (64 << 10), "training");
-  std::vector<std::byte> staging(Llama::rope_bytes(spec, sizes));
-  Arena pinned(*backend.device, Space::kPinned, staging.size() + 64 * 1024, "staging");
-  Llama llama(spec, sizes, *backend.kernels, arena,
-              {pinned.allocate("rope", staging.size()), staging.size()});
+  Arena arena(*backend.device, Space::kDevice, plan.total(Space::kDevice) + 17 * (64 << 10),
+              "training");
+  Arena pinned(*backend.device, Space::kPinned, plan.total(Space::kPinned), "staging");
+  Arena pageable(*backend.device, Space::kPageable, 0, "none");
+  Arenas arenas(arena, pinned, pageable);
+  Llama llama(spec, sizes, *backend.kernels, arenas);
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
   const auto ints = [&](const std::vector<std::int32_t>& values) {

@@ -162,7 +162,8 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
       machine.backend.device->synchronize();
       const TensorView& home = state.block(BlockId(unit)).weight;
       // A layer's block begins with this segment.
-      CHECK(std::memcmp(lease.views.layer.attention_norm.data, home.data, home.bytes().bytes) == 0);
+      CHECK(std::memcmp(lease.views.layer[NormId::kAttention].data, home.data,
+                        home.bytes().bytes) == 0);
     }
   };
   load();

@@ -5,16 +5,11 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "strata/device/arena.h"
-#include "strata/model/kept_activations.h"
-#include "strata/model/spec.h"
+#include "strata/model/llama_memory.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 
@@ -22,18 +17,6 @@ namespace strata {
 
 class CellRunner;
 class LayerRunner;
-struct LlamaScratch;
-
-/// The sizes and dtype of a run, fixed before the first step.
-struct LlamaSizes {
-  DType compute = DType::kF32;   ///< X, the dtype of weights and activations
-  std::int64_t row_tokens = 0;   ///< T
-  std::int64_t cell_tokens = 0;  ///< N = B * T
-  std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1 to N
-  bool add_dq = false;           ///< attention's backward gets a dq_sum
-  /// Every cell keeps at least this much, so that these tensors need no scratch.
-  KeepLevel kept_by_all = KeepLevel::kRecompute;
-};
 
 /// A matrix product that the model runs, with what it is for ("qkv forward").
 struct LlamaMatmul {
@@ -55,17 +38,25 @@ struct CellBatch {
 /// the submitted work is done. The members that submit throw as Kernels::run does.
 class Llama {
  public:
-  /// Takes what scratch_ledger() lists from `device_arena` and fills the RoPE tables through
-  /// `staging`, pinned memory of at least rope_bytes() that is free again when the constructor
-  /// returns. Waits for the device. `kernels` outlive the model.
-  Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
-        std::span<std::byte> staging);
-  ~Llama();
+  /// This is what it takes of a run's memory.
+  struct Memory {
+    Memory(const ModelSpec& spec, const LlamaSizes& sizes, Allocator& memory)
+        : scratch(spec, sizes, memory), rope(rope_memory(spec, sizes, memory)) {}
+    /// Takes the tables alone, which come last.
+    static RopeMemory rope_memory(const ModelSpec& spec, const LlamaSizes& sizes,
+                                  Allocator& memory) {
+      return {spec.widths().attention.rope, sizes.row_tokens, accumulator_of(sizes.compute),
+              memory};
+    }
 
-  /// Returns what the constructor takes from the arena, entry by entry, alignment included.
-  static std::vector<LedgerEntry> scratch_ledger(const ModelSpec& spec, const LlamaSizes& sizes);
-  /// Returns the bytes of one RoPE table, cosines or sines.
-  static std::size_t rope_bytes(const ModelSpec& spec, const LlamaSizes& sizes);
+    LlamaScratch scratch;
+    RopeMemory rope;
+  };
+
+  /// Takes its memory and fills the RoPE tables, for which it waits for the device. `kernels` and
+  /// the arenas outlive the model. Throws OutOfMemory.
+  Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, Arenas& arenas);
+
   /// Returns the elements from one row of so many logits to the next.
   static std::int64_t logits_stride(std::int64_t vocabulary);
   /// Lets `kernels` compile and allocate what they need for the shapes of attention, so that no
@@ -119,7 +110,7 @@ class Llama {
   ModelSpec spec_;
   LlamaSizes sizes_;
   Kernels& kernels_;
-  std::unique_ptr<LlamaScratch> scratch_;
+  Memory memory_;
 };
 
 }  // namespace strata

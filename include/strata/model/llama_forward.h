@@ -10,7 +10,7 @@
 
 #include "strata/device/allocator.h"
 #include "strata/model/kv_views.h"
-#include "strata/model/spec.h"
+#include "strata/model/llama_memory.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 #include "strata/ops/sampling.h"
@@ -76,22 +76,21 @@ class LlamaForward {
   struct Memory {
     Memory(const ModelSpec& spec, const ForwardSizes& sizes, Allocator& memory);
 
-    TensorView n;             ///< [N, C] X, the input of attention or MLP, normalised
-    TensorView qkv;           ///< [N, (H + 2 K) * D] X, q and k rotated
-    TensorView o;             ///< [N, H * D] X, what attention returns
-    TensorView x_mid;         ///< [few, C] X, the residual stream between attention and MLP
-    TensorView gate_up;       ///< [N, 2 F] X
-    TensorView act;           ///< [N, F] X
-    TensorView rstd;          ///< [N] A
-    TensorView lse;           ///< [H, N] A
-    TensorView parts;         ///< [singles, parts, H * (D + 2)] A, see AttentionForward, or absent
-    TensorView k, v;          ///< [R, K, D] X, what int8 stands for, or absent
-    TensorView head_x;        ///< [head_rows, C] X
-    TensorView head_n;        ///< [head_rows, C] X
-    TensorView head_rstd;     ///< [head_rows] A
-    TensorView logits;        ///< [head_rows, V] X, strided
-    TensorView cos, sin;      ///< [P, D / 2] A
-    std::byte* rope_staging;  ///< pinned
+    TensorView n;          ///< [N, C] X, the input of attention or MLP, normalised
+    TensorView qkv;        ///< [N, (H + 2 K) * D] X, q and k rotated
+    TensorView o;          ///< [N, H * D] X, what attention returns
+    TensorView x_mid;      ///< [few, C] X, the residual stream between attention and MLP
+    TensorView gate_up;    ///< [N, 2 F] X
+    TensorView act;        ///< [N, F] X
+    TensorView rstd;       ///< [N] A
+    TensorView lse;        ///< [H, N] A
+    TensorView parts;      ///< [singles, parts, H * (D + 2)] A, see AttentionForward, or absent
+    TensorView k, v;       ///< [R, K, D] X, what int8 stands for, or absent
+    TensorView head_x;     ///< [head_rows, C] X
+    TensorView head_n;     ///< [head_rows, C] X
+    TensorView head_rstd;  ///< [head_rows] A
+    TensorView logits;     ///< [head_rows, V] X, strided
+    RopeMemory rope;
   };
 
   /// Makes ready what a backend wants to know of products before memory is taken

@@ -1,0 +1,66 @@
+// The memory of a model in training beside weights and activations: temporaries, which all units
+// and cells share because their operators run on one lane, one after the other, and the tables of
+// the rotary embedding. Both are listed once: a run gives the constructors arenas, a plan a list
+// that only counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/base/tensor.h"
+#include "strata/device/allocator.h"
+#include "strata/model/kept_activations.h"
+#include "strata/model/spec.h"
+
+namespace strata {
+
+/// The sizes and dtype of a run, fixed before the first step.
+struct LlamaSizes {
+  DType compute = DType::kF32;   ///< X, the dtype of weights and activations
+  std::int64_t row_tokens = 0;   ///< T
+  std::int64_t cell_tokens = 0;  ///< N = B * T
+  std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1 to N
+  bool add_dq = false;           ///< attention's backward gets a dq_sum
+  /// Every cell keeps at least this much, so that these tensors need no scratch.
+  KeepLevel kept_by_all = KeepLevel::kRecompute;
+};
+
+/// Every temporary, on the device. Names without "d_" live through forward and are used again by
+/// the backward of the same cell; layer_backward says what is reused in place. A tensor that every
+/// cell keeps is absent here.
+struct LlamaScratch {
+  /// Takes them in this order.
+  LlamaScratch(const ModelSpec& spec, const LlamaSizes& sizes, Allocator& memory);
+
+  TensorView n1;             ///< [N, C] X, the layer's input, normalised
+  TensorView qkv;            ///< [N, (H + 2 K) * D] X, q and k rotated
+  TensorView o;              ///< [N, H * D] X, what attention returns
+  TensorView x_mid;          ///< [N, C] X, the residual stream between attention and MLP
+  TensorView n2;             ///< [N, C] X, x_mid normalised
+  TensorView gate_up;        ///< [N, 2 F] X
+  TensorView act;            ///< [N, F] X, what SwiGLU makes of gate_up
+  TensorView d_mid;          ///< [N, C] X
+  TensorView d_o;            ///< [N, H * D] X
+  TensorView d_qkv;          ///< [N, (H + 2 K) * D] X
+  TensorView rstd1, rstd2;   ///< [N] A, of the two norms
+  TensorView lse;            ///< [H, N] A
+  TensorView delta;          ///< [H, N] A
+  TensorView dq_sum;         ///< [N, H, D] A; absent unless LlamaSizes::add_dq
+  TensorView norm_partials;  ///< [RmsNormBackward::kWorkspaceRows, C] A
+  TensorView head_n;         ///< [head_chunk, C] X
+  TensorView head_dn;        ///< [head_chunk, C] X
+  TensorView head_logits;    ///< [head_chunk, logits_stride] X
+  TensorView head_rstd;      ///< [head_chunk] A
+  TensorView head_lse;       ///< [head_chunk] A
+};
+
+/// The tables of the rotary embedding on the device, and pinned memory through which they go there.
+struct RopeMemory {
+  /// Takes tables for so many positions, P.
+  RopeMemory(const RopeSpec& rope, std::int64_t positions, DType dtype, Allocator& memory);
+
+  TensorView cos, sin;           ///< [P, D / 2] of `dtype`
+  std::byte* staging = nullptr;  ///< as large as one of them
+};
+
+}  // namespace strata

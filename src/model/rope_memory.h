@@ -1,0 +1,13 @@
+// How the tables of the rotary embedding get to the device.
+#pragma once
+
+#include "strata/device/device.h"
+#include "strata/model/llama_memory.h"
+
+namespace strata {
+
+/// Brings the tables, rounded, to the device and waits for it. On a dry device, which does not look
+/// at values, none are computed.
+void fill(const RopeMemory& memory, const RopeSpec& rope, Device& device);
+
+}  // namespace strata
