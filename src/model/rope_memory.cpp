@@ -15,7 +15,8 @@ RopeMemory::RopeMemory(const RopeSpec& rope, std::int64_t positions, DType dtype
   const Shape shape{positions, rope.width / 2};
   cos = memory.tensor(Space::kDevice, "rope.cos", dtype, shape);
   sin = memory.tensor(Space::kDevice, "rope.sin", dtype, shape);
-  staging = memory.allocate(Space::kPinned, "rope.staging", cos.bytes().bytes);
+  staging = memory.allocate(Space::kPinned, "rope.staging",
+                            static_cast<std::size_t>(shape.elements()) * size_of(dtype));
 }
 
 void fill(const RopeMemory& memory, const RopeSpec& rope, Device& device) {
