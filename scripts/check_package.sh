@@ -3,8 +3,9 @@
 #
 #   scripts/check_package.sh          makes both for the CPU, and uses the tarball in a root that holds glibc, a shell and
 #                                     nothing else
-#   scripts/check_package.sh --deb    also the .deb, in Debian's smallest system (mmdebstrap), where the whole quick
-#                                     start is run; lintian looks at it if it is there
+#   scripts/check_package.sh --deb    also the .deb, in Debian's smallest system (mmdebstrap), where the quick start is
+#                                     run, of STEPS steps if that is set, and ranks of what the recipes of containers
+#                                     add, Debian's MPI; lintian looks at it if it is there
 #   scripts/check_package.sh --cuda   makes both for GPUs; in that root the tarball's program must name the library of
 #                                     CUDA that it lacks, and with those of the toolkit it is used, on the CPU
 #
@@ -129,7 +130,7 @@ stage 'the program of the .deb, in the smallest Debian'
 system=build/minbase.tar
 if [ ! -f "$system" ]; then
   # shellcheck disable=SC1091
-  mmdebstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$system.tmp"
+  mmdebstrap --quiet --variant=minbase --format=tar "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$system.tmp"
   mv "$system.tmp" "$system"
 fi
 root=$scratch/debian
@@ -152,7 +153,13 @@ for tool in c++ g++ cc gcc clang cmake python3; do
 done
 strata --version
 STRATA=strata /strata/scripts/quickstart.sh
+if strata --version | grep -q '^MPI  *[0-9]'; then
+  apt-get install -qq -y --no-install-recommends openmpi-bin openssh-client >/dev/null
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+  mpirun -np 2 --bind-to none strata train /strata/configs/tiny-cpu.json --set run.steps=5 2>&1 | tee /tmp/ranks
+  grep -q ', 2 ranks$' /tmp/ranks
+fi
 END
-inside "$root" bash /use.sh | tee "$scratch/said"
+inside "$root" env STEPS="${STEPS:-}" bash /use.sh | tee "$scratch/said"
 grep -q "^commit  *$commit\$" "$scratch/said"
 grep -q '^passed' "$scratch/said"

@@ -20,14 +20,6 @@ namespace strata {
 
 namespace {
 
-void print_completion(const CLI::App& app, const std::string& shell) {
-  const CommandText program = command_tree(app, app.get_name());
-  const std::vector<KeyText> keys = config_keys();
-  std::cout << (shell == "bash"  ? bash_completion(program, keys)
-                : shell == "zsh" ? zsh_completion(program, keys)
-                                 : fish_completion(program, keys));
-}
-
 std::vector<ManPage> pages_of(const CLI::App& app) {
   return man_pages(command_tree(app, app.get_name()), std::string(build_info().version));
 }
@@ -60,9 +52,9 @@ void add_completions(CLI::App& app, Action& action) {
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->type_name("bash|zsh|fish");
-  command.callback([&app, shell, &action] {
-    action = [&app, shell] {
-      print_completion(app, *shell);
+  command.callback([shell, &action] {
+    action = [shell] {
+      std::cout << completion_script(*shell);
       return 0;
     };
   });

@@ -9,9 +9,12 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "command_line/command_tree.h"
+#include "command_line/shell_completion.h"
 #include "command_line/sub_commands.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -69,18 +72,28 @@ void require_text(const std::vector<std::string>& arguments) {
   }
 }
 
+/// Answers a shell. What was typed is not parsed, since it is not complete and may be anything.
+std::string completion_for(const CLI::App& app, std::span<const std::string> arguments) {
+  const bool divided = !arguments.empty() && arguments[0] == "--";
+  return completion_answer(command_tree(app, app.get_name()), arguments.subspan(divided ? 1 : 0));
+}
+
 int run_program(int argc, char** argv) {
   CLI::App app("strata trains LLaMA models whose state is larger than GPU memory", "strata");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
     log::configure(0, 1, "");  // standard output is for results, before a command begins as well
-    require_text(arguments);
     Action action;
     app.require_subcommand(1);
     app.set_version_flag(
         "--version", [] { return describe(build_info(), parquet_support()); },
         "Print version, commit and what was built in");
     add_all_commands(app, action);
+    if (!arguments.empty() && arguments[0] == "complete") {
+      std::cout << completion_for(app, std::span(arguments).subspan(1));
+      return 0;
+    }
+    require_text(arguments);
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ParseError& e) {

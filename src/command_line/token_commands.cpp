@@ -53,7 +53,7 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
   tokenize
       .add_option(
           "input", options->tokenize.inputs,
-          "files of text or JSON lines, also packed by gzip or zstd, or of Parquet; folders "
+          "files of text or JSON lines, also compressed by gzip or zstd, or of Parquet; folders "
           "to search; - for standard input")
       ->required();
   tokenize.add_option("--output", options->tokenize.output, "token file of the training set")
@@ -153,7 +153,7 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
   TrainTokenizerOptions& training = options->options;
   train
       .add_option("input", training.inputs,
-                  "files of text or JSON lines, also packed by gzip or zstd; folders to search; "
+                  "files of text or JSON lines, also compressed by gzip or zstd; folders to search; "
                   "- for standard input")
       ->required();
   train.add_option("--output", options->output, "the folder that is made")

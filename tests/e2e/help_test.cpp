@@ -31,7 +31,7 @@ class Bash {
   [[nodiscard]] Replies complete(const std::vector<std::string>& words) const {
     std::ofstream script(folder_ / "ask.sh");
     script << "set -u\ncd here\nsource ../strata.bash\nCOMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'\n"
-           << "COMP_WORDS=(strata";
+           << "COMP_WORDS=(" << strata_program();
     for (const std::string& word : words) script << " '" << word << "'";
     script << ")\nCOMP_CWORD=" << words.size()
            << "\n_strata\nfor reply in \"${COMPREPLY[@]}\"; do echo \"$reply\"; done\n";
@@ -130,9 +130,11 @@ TEST_CASE("fish completes by what the program prints for it") {
   }
   const Outcome script = strata(folder, "completions fish");
   std::ofstream(folder / "strata.fish") << script.text;
+  const std::string programs = fs::path(strata_program()).parent_path();
   const auto complete = [&](const std::string& line) {
-    return run(folder, "HOME=" + (folder / "") + " fish --no-config -c 'source " +
-                           (folder / "strata.fish") + "; complete -C \"" + line + "\"'")
+    return run(folder, "HOME=" + (folder / "") + " PATH=" + programs + ":$PATH " +
+                           "fish --no-config -c 'source " + (folder / "strata.fish") +
+                           "; complete -C \"" + line + "\"'")
         .text;
   };
   CHECK(complete("strata tr").starts_with("train\tTrain a model"));
@@ -143,6 +145,45 @@ TEST_CASE("fish completes by what the program prints for it") {
             .starts_with("optimizer.timing=on_arrival"));
   CHECK(complete("strata tokenizer tr").starts_with("train\tMake a tokenizer"));
   CHECK(complete("strata tokenizer train --voc").starts_with("--vocab-size\t"));
+}
+
+TEST_CASE("zsh completes by what the program answers") {
+  const Folder folder;
+  if (!installed(folder, "zsh")) {
+    WARN("skipped: there is no zsh");
+    return;
+  }
+  // What zsh gives its completions, and what they call, but for the terminal.
+  std::ofstream(folder / "ask.zsh")
+      << "setopt extendedglob\ncompdef() {}\n_describe() { print -rl -- $whole OPEN $open }\n"
+      << "compset() { print AT $2 }\n_files() { print FILES $* }\n"
+      << "source <(" << strata_program() << " completions zsh)\n"
+      << "words=(" << strata_program() << " \"$@\") CURRENT=$(( $# + 1 )) PREFIX=$words[-1]\n"
+      << "_strata\n";
+  const auto complete = [&](const std::string& words) {
+    return run(folder, "zsh -f " + (folder / "ask.zsh") + " " + words).text;
+  };
+  CHECK_THAT(complete("tr"), ContainsSubstring("train:Train a model\n"));
+  CHECK_THAT(complete("export --dtype=b"), ContainsSubstring("--dtype=bf16:of the weights"));
+  CHECK_THAT(complete("train --set optimizer.tim"), ContainsSubstring("\noptimizer.timing=:"));
+  CHECK_THAT(complete("train --set=data.train=tr"), ContainsSubstring("AT 17\nFILES\n"));
+  CHECK_THAT(complete("train --resume r"),
+             ContainsSubstring("auto:go on from") && ContainsSubstring("OPEN\nAT 0\nFILES -/\n"));
+}
+
+TEST_CASE("shells are answered whatever is typed, by a command that is not shown") {
+  const Folder folder;
+  for (const std::string words :
+       {"nonsense ''", "train --nonsense=", "train --set nonsense=", "tokenizer nonsense --x ''",
+        "$(printf '\\377') ''", "train --set $(printf '=\\377')"}) {
+    const Outcome answer = strata(folder, "complete -- " + words);
+    INFO(words << ": " << answer.text);
+    CHECK(answer.code == 0);
+    CHECK(answer.text.empty());
+  }
+  CHECK(strata(folder, "complete").text == strata(folder, "complete -- ''").text);
+  CHECK(strata(folder, "--help").text.find("  complete ") == std::string::npos);
+  CHECK(strata(folder, "man complete").code == 2);
 }
 
 TEST_CASE("the manual has a page for each command, which man shows without complaint") {
