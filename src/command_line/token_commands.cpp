@@ -152,9 +152,10 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
       "train", "Make a tokenizer of UTF-8 text: byte-level BPE, as tokenizer.json");
   TrainTokenizerOptions& training = options->options;
   train
-      .add_option("input", training.inputs,
-                  "files of text or JSON lines, also compressed by gzip or zstd; folders to search; "
-                  "- for standard input")
+      .add_option(
+          "input", training.inputs,
+          "files of text or JSON lines, also compressed by gzip or zstd; folders to search; "
+          "- for standard input")
       ->required();
   train.add_option("--output", options->output, "the folder that is made")
       ->required()
