@@ -1,10 +1,10 @@
 """Goldens of generation, beside those of the models in models.py.
 
-<model>/generation.safetensors   what LlamaForCausalLM in f32 continues prompts with, greedily
+<model>/generation.safetensors   what transformers in f32 continues prompts with, greedily
   prompt.<i> [P]   tokens.<i> [256]                                                       i32
   logits.<i> [n, V] f32   after the prompt and after every 32nd of the tokens
 
-<model>/evaluation.safetensors   how likely LlamaForCausalLM in f64 finds random tokens
+<model>/evaluation.safetensors   how likely transformers in f64 finds random tokens
   ids [N] i32   windows [2] i32: tokens of one, and from one to the next
   whole [N - 1] f64   logarithm of the probability of each token after all before it
   windowed [N - 1] f64   the same by windows; a token counts in the first that has it after another
@@ -18,7 +18,7 @@ sampling.safetensors   what the logits processors and warpers of transformers ma
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    LlamaForCausalLM,
+    AutoModelForCausalLM,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
@@ -37,7 +37,7 @@ CLOSE = 1e-5
 
 
 def continue_prompts(folder, name):
-    model = LlamaForCausalLM.from_pretrained(folder / name, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float32).eval()
     model.generation_config.eos_token_id = None
     rng = generator(5)
     tensors = {}
@@ -64,7 +64,7 @@ def continue_prompts(folder, name):
 
 
 def score_tokens(folder, name):
-    model = LlamaForCausalLM.from_pretrained(folder / name, dtype=torch.float64).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64).eval()
     count, context, stride = 300, 96, 70
     ids = integers(generator(7), 0, model.config.vocab_size, count)
 

@@ -1,12 +1,12 @@
 """LLaMA twice, and the training loop around it.
 
-small_llama is the reference: written here from the papers, f64 from end to end. LlamaForCausalLM is
-Hugging Face's; it computes norms, softmax and rotary angles in f32 whatever its dtype.
+small_llama is the reference: written here from the papers, f64 from end to end. The other is the class
+of transformers that the config names; it computes norms, softmax and rotary angles in f32 whatever its dtype.
 """
 
 import torch
 import torch.nn.functional as F
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 from common import inverse_frequencies, relative_error, require, rotate
 
@@ -82,10 +82,10 @@ class SmallRunner:
 
 
 class HuggingFaceRunner:
-    """Runs LlamaForCausalLM, loaded from the folder, in `dtype`."""
+    """Runs the class of transformers that the folder names, in `dtype`."""
 
     def __init__(self, folder, c, dtype):
-        self.model = LlamaForCausalLM.from_pretrained(
+        self.model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation="eager"
         )
         self.model.train()

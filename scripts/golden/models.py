@@ -9,10 +9,10 @@ expected.safetensors             what training it must give:
   grad/<name>, final/<name>        gradient of batch 0; weights after the last step
   optimizer.*                      lr, beta1, beta2, eps, weight_decay (not on norms), clip
 
-All of that is f64, from small_llama (llama.py). LlamaForCausalLM in f64 must agree with it to
+All of that is f64, from small_llama (llama.py). The class of transformers in f64 must agree with it to
 HUGGING_FACE_TOLERANCE, which is what its inner f32 arithmetic allows; its logits of batch 0 are
 kept as huggingface_logits (f32). "<key>.f32_error" and "<key>.bf16_error" are the relative errors
-that LlamaForCausalLM makes in that dtype: per step for loss and grad_norm, else of the 2-norm;
+that the class of transformers makes in that dtype: per step for loss and grad_norm, else of the 2-norm;
 those of final/<name> are relative to the change of the weight, not to the weight. "grad" and
 "final" without a name are over all tensors together. The bf16 run keeps an f32 master.
 """
@@ -104,6 +104,22 @@ MODELS = {
         uneven_targets=True,
     ),
     "packed": Model(config(80, 24, 40, 2, 3, 3), tokens=16, packed=True),
+    "mistral": Model(
+        config(
+            72,
+            20,
+            28,
+            2,
+            4,
+            2,
+            architectures=["MistralForCausalLM"],
+            model_type="mistral",
+            head_dim=8,
+            rope_theta=1e6,
+            sliding_window=None,
+        ),
+        tokens=16,
+    ),
 }
 
 
@@ -170,7 +186,7 @@ def trajectory(steps, key):
 
 
 def check_against_hugging_face(name, folder, model, batches, steps):
-    """LlamaForCausalLM in f64, given the weights of each step, must see what small_llama saw."""
+    """The class of transformers in f64, given the weights of each step, must see what small_llama saw."""
     run = HuggingFaceRunner(folder, model.config, torch.float64)
     theirs = [run(step["weights"], batch) for step, batch in zip(steps, batches)]
     worst = 0.0
@@ -178,7 +194,7 @@ def check_against_hugging_face(name, folder, model, batches, steps):
         pairs = [(a[key], b[key]) for key in ("logits", "token_loss", "loss")]
         pairs += [(a["gradients"][n], b["gradients"][n]) for n in b["weights"]]
         worst = max([worst] + [relative_error(x, y).item() for x, y in pairs])
-    print(f"{name}: LlamaForCausalLM in f64 differs by {worst:.1e}")
+    print(f"{name}: transformers in f64 differs by {worst:.1e}")
     require(worst < HUGGING_FACE_TOLERANCE, f"{name}: Hugging Face differs by {worst:.1e}")
     return theirs[0]["logits"]
 
@@ -188,7 +204,7 @@ def flat(tensors):
 
 
 def errors(model, folder, weights, batches, steps, final):
-    """Relative errors of LlamaForCausalLM in f32 and bf16 against the f64 reference."""
+    """Relative errors of transformers in f32 and bf16 against the f64 reference."""
     tensors = {}
     for label, dtype in DTYPES.items():
         run = HuggingFaceRunner(folder, model.config, dtype)

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -77,36 +78,77 @@ constexpr FixedKey kFixedKeys[] = {
 // pretraining_tp, which transformers 5 ignores and earlier ones split products by, changes rounding
 // alone: any value will do.
 
-/// Refuses another architecture. Early exports wrote the class as LLaMAForCausalLM.
-void check_architecture(const Json& json, ConfigProblems& problems) {
+/// A class of transformers whose models strata computes, and what it takes where keys are missing.
+struct ModelClass {
+  std::string_view name;
+  std::string_view type;
+  std::int64_t max_position_embeddings;
+  std::optional<std::int64_t> num_key_value_heads;  ///< absent: as many as heads
+  std::optional<std::int64_t> sliding_window;       ///< absent: none
+  bool window_can_be_off;                           ///< by use_sliding_window, in other programs
+};
+constexpr ModelClass kClasses[] = {
+    {"LlamaForCausalLM", "llama", 2048, {}, {}, true},
+    {"MistralForCausalLM", "mistral", 131072, 8, 4096, false},
+};
+
+/// Returns whether the file names the class, and nothing else. Early exports wrote that of LLaMA as
+/// LLaMAForCausalLM.
+bool names(const Json& json, const ModelClass& model_class) {
   const Json type = value_at(json, "model_type");
   const Json classes = value_at(json, "architectures");
-  const bool llama_type = type.is_null() || type == "llama";
-  const bool llama_class =
-      classes.is_array() && std::any_of(classes.begin(), classes.end(), [](const Json& name) {
-        return name == "LlamaForCausalLM" || name == "LLaMAForCausalLM";
+  const bool right_class =
+      classes.is_array() && std::any_of(classes.begin(), classes.end(), [&](const Json& name) {
+        return name == model_class.name ||
+               (model_class.type == "llama" && name == "LLaMAForCausalLM");
       });
   const bool no_class = classes.is_null() || classes == Json::array();
-  if (llama_type && (llama_class || (no_class && !type.is_null()))) return;
-  problems.add("architectures", "expected LlamaForCausalLM with model_type \"llama\", found " +
-                                    shown(classes) + " with model_type " + shown(type));
+  if (!type.is_null() && type != model_class.type) return false;
+  return right_class || (no_class && !type.is_null());
+}
+
+/// Returns the class of the model, or that of LLaMA for another one, which it refuses.
+const ModelClass& class_of(const Json& json, ConfigProblems& problems) {
+  std::string expected;
+  for (const ModelClass& each : kClasses) {
+    if (names(json, each)) return each;
+    expected += (expected.empty() ? "" : " or ") + std::string(each.name) + " with model_type \"" +
+                std::string(each.type) + '"';
+  }
+  problems.add("architectures", "expected " + expected + ", found " +
+                                    shown(value_at(json, "architectures")) + " with model_type " +
+                                    shown(value_at(json, "model_type")));
+  return kClasses[0];
+}
+
+/// Refuses a window that hides tokens of the longest rows from each other: one that is as long as
+/// they are changes nothing. Transformers leaves the window of a LLaMA out, but other programs heed
+/// it.
+void check_window(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
+  if (model_class.window_can_be_off && value_at(json, "use_sliding_window") == false) return;
+  Json window = value_at(json, "sliding_window");
+  const bool missing = !json.contains("sliding_window");
+  if (missing && model_class.sliding_window) window = *model_class.sliding_window;
+  if (window.is_null()) return;
+  Json longest = value_at(json, "max_position_embeddings");
+  if (longest.is_null()) longest = model_class.max_position_embeddings;
+  if (window.is_number_integer() && longest.is_number_integer() && window >= longest) return;
+  problems.add("sliding_window",
+               "attention without a window only is supported, found " + shown(window) +
+                   (missing ? ", which transformers takes where the key is missing" : "") +
+                   "; set it to null if the model has none, or set max_position_embeddings (" +
+                   shown(longest) +
+                   ") to the window to use the model for rows that no window cuts");
 }
 
 /// Refuses what would load and then compute something else.
-void check_supported(const Json& json, ConfigProblems& problems) {
-  check_architecture(json, problems);
+void check_supported(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
   for (const FixedKey& fixed : kFixedKeys) {
     const Json found = value_at(json, fixed.key);
     if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
-  // Transformers leaves the window of a LLaMA out, but other programs heed it.
-  const Json window = value_at(json, "sliding_window");
-  if (!window.is_null() && value_at(json, "use_sliding_window") != false) {
-    problems.add(
-        "sliding_window",
-        "attention without a window only is supported; set it to null, found " + shown(window));
-  }
+  check_window(json, model_class, problems);
   const Json layers = value_at(json, "layer_types");
   const auto is_plain = [](const Json& layer) { return layer == "full_attention"; };
   if (!layers.is_null() && !std::all_of(layers.begin(), layers.end(), is_plain)) {
@@ -197,10 +239,15 @@ void take_rope(const Json& json, Json& known, ConfigProblems& problems) {
 LlamaConfig parse_llama_config(std::string_view text, const std::string& source) {
   const Json json = read_json_object(text, source);
   ConfigProblems problems;
-  check_supported(json, problems);
+  const ModelClass& model_class = class_of(json, problems);
+  check_supported(json, model_class, problems);
 
-  LlamaConfig config;
-  config.rms_norm_eps = 1e-6;  // what transformers takes where the key is missing
+  LlamaConfig config;  // with what transformers takes where keys are missing
+  config.rms_norm_eps = 1e-6;
+  config.max_position_embeddings = model_class.max_position_embeddings;
+  if (!json.contains("num_key_value_heads")) {
+    config.num_key_value_heads = model_class.num_key_value_heads;
+  }
   Json known = Json::object();
   const FieldList fields = fields_of(config);
   for (const Field& field : fields.all()) {

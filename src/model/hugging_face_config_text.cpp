@@ -76,7 +76,9 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   for (const std::string& key : keys) {
     if (key.starts_with("rope_")) continue;
     json[key] = value_of(*fields.find(key));
-    if (json[key].is_null()) json.erase(key);
+    // Classes differ in what a missing number of key and value heads means, not in what null does.
+    const bool stays = imported && key == "num_key_value_heads";
+    if (json[key].is_null() && !stays) json.erase(key);
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
     set_rope(json, fields);

@@ -14,7 +14,7 @@ namespace strata::test {
 
 using NamedTensors = std::map<std::string, std::vector<double>>;  ///< by Hugging Face name
 
-/// What PyTorch itself gets wrong in f32 or bf16 (LlamaForCausalLM), against f64; relative.
+/// What PyTorch itself gets wrong in f32 or bf16 (by transformers), against f64; relative.
 struct GoldenErrors {
   std::vector<double> losses;  ///< [steps]
   std::vector<double> norms;   ///< [steps]
@@ -57,9 +57,10 @@ struct GoldenModel {
   GoldenErrors f32_errors, bf16_errors;
 };
 
-/// "mha", "gqa_tied_llama3", "odd" or "packed".
+/// "mha", "gqa_tied_llama3", "odd", "packed" or "mistral".
 [[nodiscard]] GoldenModel load_golden_model(const std::string& name);
-inline constexpr const char* kGoldenModels[] = {"mha", "gqa_tied_llama3", "odd", "packed"};
+inline constexpr const char* kGoldenModels[] = {"mha", "gqa_tied_llama3", "odd", "packed",
+                                                "mistral"};
 
 /// Does for a step of the golden batches what BatchLoader::fill_pass does for a token source, with
 /// the same split of rows over passes, sub-batches and ranks. `options.shape`, `passes`, `rank` and

@@ -204,14 +204,14 @@ TEST_CASE("a model that strata would compute wrongly is refused") {
              ContainsSubstring("rope_scaling.low_freq_factor: is required"));
   CHECK_THAT(complaint_with(R"("num_key_value_heads": 3)"), ContainsSubstring("must divide"));
   CHECK_THAT(complaint_with(R"("rms_norm_eps": "small")"), ContainsSubstring("expected a number"));
-  const ConfigFile mistral(R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral"})");
-  CHECK_THROWS_WITH(mistral.load(), ContainsSubstring("MistralForCausalLM"));
+  const ConfigFile qwen(R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"})");
+  CHECK_THROWS_WITH(qwen.load(), ContainsSubstring("Qwen2ForCausalLM"));
 }
 
 TEST_CASE("keys whose other values would change what is computed are refused by name") {
   for (const std::string key :
        {R"("attention_dropout": 0.1)", R"("partial_rotary_factor": 0.5)", R"("qkv_bias": true)",
-        R"("sliding_window": 4096)", R"("layer_types": ["sliding_attention"])",
+        R"("sliding_window": 1024)", R"("layer_types": ["sliding_attention"])",
         R"("use_qk_norm": true)", R"("logits_scaling": 8)", R"("embedding_multiplier": 12)",
         R"("final_logit_softcapping": 30)", R"("num_local_experts": 8)",
         R"("compression_config": {})", R"("original_max_position_embeddings": 1, "rope_scaling":
@@ -227,7 +227,8 @@ TEST_CASE("keys with the values that strata computes are accepted") {
   CHECK(load_with(R"("attention_dropout": 0.0, "partial_rotary_factor": 1.0, "qkv_bias": false,
                      "sliding_window": null, "layer_types": ["full_attention", "full_attention"],
                      "pretraining_tp": 2, "logits_scaling": 1.0)") == load_with(""));
-  CHECK(load_with(R"("sliding_window": 4096, "use_sliding_window": false)") == load_with(""));
+  CHECK(load_with(R"("sliding_window": 1024, "use_sliding_window": false)") == load_with(""));
+  CHECK(load_with(R"("sliding_window": 2048, "max_position_embeddings": 2048)") == load_with(""));
 }
 
 TEST_CASE("rotary scalings that disagree within a file are refused") {
@@ -251,7 +252,51 @@ TEST_CASE("rotary scalings that disagree within a file are refused") {
   CHECK(agreeing.rope_scaling->factor == 8);
 }
 
-TEST_CASE("class and type of a model must both be LLaMA's") {
+namespace {
+
+/// A Hugging Face config.json of a Mistral with the same sizes, plus `more` keys.
+std::string mistral_with(const std::string& more) {
+  return R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral",
+    "vocab_size": 100, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
+    "num_attention_heads": 16, "head_dim": 2)" +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a Mistral without a window is read with the defaults of its own class") {
+  const auto load = [](const std::string& more) {
+    return strata::parse_llama_config(mistral_with(more), "config.json");
+  };
+  // MistralConfig of transformers 5.24
+  const LlamaConfig c = load(R"("sliding_window": null)");
+  CHECK(c.kv_heads() == 8);
+  CHECK(c.max_position_embeddings == 131072);
+  CHECK(c.rms_norm_eps == 1e-6);
+  CHECK(c.rope_theta == 10000.0);
+  CHECK(load(R"("sliding_window": null, "num_key_value_heads": null)").kv_heads() == 16);
+  CHECK(load(R"("sliding_window": null, "num_key_value_heads": 2)").kv_heads() == 2);
+}
+
+TEST_CASE("a window of a Mistral is refused unless the longest rows fit into it") {
+  const auto load = [](const std::string& more) {
+    return strata::parse_llama_config(mistral_with(more), "config.json");
+  };
+  CHECK_THROWS_WITH(load(""),
+                    ContainsSubstring("sliding_window: attention without a window only") &&
+                        ContainsSubstring("found 4096, which transformers takes"));
+  CHECK_THROWS_WITH(
+      load(R"("sliding_window": 4096, "max_position_embeddings": 32768)"),
+      ContainsSubstring("set max_position_embeddings (32768) to the window to use the model"));
+  // its attention does not ask this key
+  CHECK_THROWS_WITH(load(R"("sliding_window": 4096, "use_sliding_window": false)"),
+                    ContainsSubstring("sliding_window"));
+  CHECK_THROWS_WITH(load(R"("sliding_window": "all")"), ContainsSubstring("found \"all\""));
+  CHECK(load(R"("max_position_embeddings": 4096)").max_position_embeddings == 4096);
+  CHECK_NOTHROW(load(R"("sliding_window": 8192, "max_position_embeddings": 4096)"));
+}
+
+TEST_CASE("class and type of a model must be those of one family") {
   const auto load = [](const std::string& text) {
     return ConfigFile(R"({"vocab_size": 100, "hidden_size": 8, "intermediate_size": 12,
                           "num_hidden_layers": 2, "num_attention_heads": 4, )" +
@@ -264,7 +309,10 @@ TEST_CASE("class and type of a model must both be LLaMA's") {
   for (const char* text : {R"("architectures": ["MistralForCausalLM"], "model_type": "llama")",
                            R"("architectures": ["LlamaForCausalLM"], "model_type": "mistral")",
                            R"("use_cache": true)"}) {
-    CHECK_THROWS_WITH(load(text), ContainsSubstring("architectures: expected LlamaForCausalLM"));
+    CHECK_THROWS_WITH(
+        load(text),
+        ContainsSubstring("architectures: expected LlamaForCausalLM with model_type \"llama\" or "
+                          "MistralForCausalLM with model_type \"mistral\""));
   }
 }
 
@@ -358,6 +406,13 @@ TEST_CASE("what a run changed of an imported model is changed in its config.json
     CHECK_THAT(text, ContainsSubstring(R"("other": 5)"));
     const std::string again = llama_config_text(small(), DType::kBF16, text);
     CHECK(parse_llama_config(again, "config.json") == small());
+  }
+  const std::string mistral = mistral_with(R"("sliding_window": null, "other": 5)");
+  for (const LlamaConfig& c : {small(), stretched()}) {
+    const std::string text = llama_config_text(c, DType::kBF16, mistral);
+    CHECK(parse_llama_config(text, "config.json") == c);
+    CHECK_THAT(text, ContainsSubstring("MistralForCausalLM") && ContainsSubstring("\"mistral\""));
+    CHECK_THAT(text, ContainsSubstring(R"("sliding_window": null)"));
   }
   CHECK_THROWS_AS(llama_config_text(small(), DType::kBF16, ""), ConfigError);
   CHECK_THROWS_AS(llama_config_text(small(), DType::kBF16, R"({"model_type": "gpt2"})"),
