@@ -32,6 +32,24 @@ def visible(batch):
     return same & torch.ones_like(same).tril()
 
 
+def unfused(c, weights):
+    """The weights under a LLaMA's names: q, k, v, gate and up each by itself."""
+    if c["model_type"] != "phi3":
+        return weights
+    queries, keys = (c[heads] * head_dim(c) for heads in ("num_attention_heads", "num_key_value_heads"))
+    result = {}
+    for name, weight in weights.items():
+        if name.endswith("qkv_proj.weight"):
+            parts = zip("qkv", weight.split((queries, keys, keys)))
+            result |= {name.replace("qkv", letter): part for letter, part in parts}
+        elif name.endswith("gate_up_proj.weight"):
+            gate, up = weight.chunk(2)
+            result |= {name.replace("gate_up", "gate"): gate, name.replace("gate_up", "up"): up}
+        else:
+            result[name] = weight
+    return result
+
+
 def small_llama(c, weights, batch):
     """Logits of LLaMA, written from the papers, in the dtype of the weights."""
     rows, length = batch["tokens"].shape
@@ -77,7 +95,7 @@ class SmallRunner:
 
     def __call__(self, weights, batch):
         leaves = {name: w.detach().clone().requires_grad_() for name, w in weights.items()}
-        logits = small_llama(self.config, leaves, batch)
+        logits = small_llama(self.config, unfused(self.config, leaves), batch)
         return finish(logits, batch, leaves)
 
 

@@ -120,6 +120,20 @@ MODELS = {
         ),
         tokens=16,
     ),
+    "phi3": Model(
+        config(
+            75,
+            24,
+            36,
+            2,
+            4,
+            2,
+            architectures=["Phi3ForCausalLM"],
+            model_type="phi3",
+            pad_token_id=None,
+            sliding_window=None,
+        ),
+    ),
 }
 
 
@@ -127,20 +141,28 @@ def draw_weights(c, rng):
     """Weights by Hugging Face name; gains near 1, matrices so that activations keep their size."""
     hidden, ffn, dim = c["hidden_size"], c["intermediate_size"], head_dim(c)
     queries, keys = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
+    linears = {
+        "self_attn.q_proj": (queries, hidden),
+        "self_attn.k_proj": (keys, hidden),
+        "self_attn.v_proj": (keys, hidden),
+        "mlp.gate_proj": (ffn, hidden),
+        "mlp.up_proj": (ffn, hidden),
+    }
+    if c["model_type"] == "phi3":
+        linears = {
+            "self_attn.qkv_proj": (queries + 2 * keys, hidden),
+            "mlp.gate_up_proj": (2 * ffn, hidden),
+        }
     shapes = {"model.embed_tokens.weight": (c["vocab_size"], hidden)}
     for layer in range(c["num_hidden_layers"]):
         shapes |= {
             f"model.layers.{layer}.{name}.weight": shape
             for name, shape in {
                 "input_layernorm": (hidden,),
-                "self_attn.q_proj": (queries, hidden),
-                "self_attn.k_proj": (keys, hidden),
-                "self_attn.v_proj": (keys, hidden),
                 "self_attn.o_proj": (hidden, queries),
                 "post_attention_layernorm": (hidden,),
-                "mlp.gate_proj": (ffn, hidden),
-                "mlp.up_proj": (ffn, hidden),
                 "mlp.down_proj": (hidden, ffn),
+                **linears,
             }.items()
         }
     shapes["model.norm.weight"] = (hidden,)

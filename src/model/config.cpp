@@ -38,6 +38,11 @@ void RopeScaling::fields(FieldList& f) {
 }
 
 void LlamaConfig::fields(FieldList& f) {
+  f.choice("model_type", model_type, kModelTypeNames,
+           "Says of which family the model is, as its config.json does. All compute the same: "
+           "checkpoints and exports differ in the class that they name, and phi3 has q, k and v in "
+           "one tensor and gate and up in another. Set it to have a new model in the files of a "
+           "family.");
   f.add("vocab_size", vocab_size,
         "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
         "With model.path, set it above that model's to begin with rows for tokens that strata "

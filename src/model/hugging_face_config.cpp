@@ -81,15 +81,19 @@ constexpr FixedKey kFixedKeys[] = {
 /// A class of transformers whose models strata computes, and what it takes where keys are missing.
 struct ModelClass {
   std::string_view name;
-  std::string_view type;
+  ModelType type;
   std::int64_t max_position_embeddings;
+  double rms_norm_eps;
   std::optional<std::int64_t> num_key_value_heads;  ///< absent: as many as heads
   std::optional<std::int64_t> sliding_window;       ///< absent: none
   bool window_can_be_off;                           ///< by use_sliding_window, in other programs
+
+  [[nodiscard]] std::string_view type_name() const { return enum_name(kModelTypeNames, type); }
 };
 constexpr ModelClass kClasses[] = {
-    {"LlamaForCausalLM", "llama", 2048, {}, {}, true},
-    {"MistralForCausalLM", "mistral", 131072, 8, 4096, false},
+    {"LlamaForCausalLM", ModelType::kLlama, 2048, 1e-6, {}, {}, true},
+    {"MistralForCausalLM", ModelType::kMistral, 131072, 1e-6, 8, 4096, false},
+    {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, false},
 };
 
 /// Returns whether the file names the class, and nothing else. Early exports wrote that of LLaMA as
@@ -100,10 +104,10 @@ bool names(const Json& json, const ModelClass& model_class) {
   const bool right_class =
       classes.is_array() && std::any_of(classes.begin(), classes.end(), [&](const Json& name) {
         return name == model_class.name ||
-               (model_class.type == "llama" && name == "LLaMAForCausalLM");
+               (model_class.type == ModelType::kLlama && name == "LLaMAForCausalLM");
       });
   const bool no_class = classes.is_null() || classes == Json::array();
-  if (!type.is_null() && type != model_class.type) return false;
+  if (!type.is_null() && type != model_class.type_name()) return false;
   return right_class || (no_class && !type.is_null());
 }
 
@@ -113,7 +117,7 @@ const ModelClass& class_of(const Json& json, ConfigProblems& problems) {
   for (const ModelClass& each : kClasses) {
     if (names(json, each)) return each;
     expected += (expected.empty() ? "" : " or ") + std::string(each.name) + " with model_type \"" +
-                std::string(each.type) + '"';
+                std::string(each.type_name()) + '"';
   }
   problems.add("architectures", "expected " + expected + ", found " +
                                     shown(value_at(json, "architectures")) + " with model_type " +
@@ -243,7 +247,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   check_supported(json, model_class, problems);
 
   LlamaConfig config;  // with what transformers takes where keys are missing
-  config.rms_norm_eps = 1e-6;
+  config.rms_norm_eps = model_class.rms_norm_eps;
   config.max_position_embeddings = model_class.max_position_embeddings;
   if (!json.contains("num_key_value_heads")) {
     config.num_key_value_heads = model_class.num_key_value_heads;
@@ -254,6 +258,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     const Json value = value_at(json, field.key);
     if (!value.is_null()) known[field.key] = value;
   }
+  known["model_type"] = model_class.type_name();
   take_rope(json, known, problems);
   problems.throw_if_any(source);
 

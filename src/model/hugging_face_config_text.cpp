@@ -27,19 +27,33 @@ std::string_view torch_name(DType dtype) {
   }
 }
 
-/// Returns what every LLaMA has that strata trains, beside its sizes. Which ids begin and end a
-/// text is the tokenizer's business, of which strata knows nothing.
-Json new_model() {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_act", "silu"},
-          {"attention_bias", false},
-          {"attention_dropout", 0.0},
-          {"mlp_bias", false},
-          {"pretraining_tp", 1},
-          {"use_cache", true},
-          {"bos_token_id", nullptr},
-          {"eos_token_id", nullptr}};
+/// Returns what every model of the family has that strata trains, beside its sizes. Which ids begin
+/// and end a text is the tokenizer's business, of which strata knows nothing.
+Json new_model(ModelType type) {
+  Json json{{"hidden_act", "silu"},
+            {"attention_dropout", 0.0},
+            {"use_cache", true},
+            {"bos_token_id", nullptr},
+            {"eos_token_id", nullptr}};
+  switch (type) {
+    case ModelType::kLlama:
+      json.update({{"architectures", {"LlamaForCausalLM"}},
+                   {"attention_bias", false},
+                   {"mlp_bias", false},
+                   {"pretraining_tp", 1}});
+      break;
+    case ModelType::kMistral:
+      json.update({{"architectures", {"MistralForCausalLM"}}, {"sliding_window", nullptr}});
+      break;
+    case ModelType::kPhi3:
+      json.update({{"architectures", {"Phi3ForCausalLM"}},
+                   {"sliding_window", nullptr},
+                   {"embd_pdrop", 0.0},
+                   {"resid_pdrop", 0.0},
+                   {"pad_token_id", nullptr}});  // transformers takes 32000 where it is missing
+      break;
+  }
+  return json;
 }
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
@@ -63,7 +77,7 @@ void set_rope(Json& json, const FieldList& fields) {
 
 std::string llama_config_text(const LlamaConfig& config, DType weight,
                               std::optional<std::string_view> imported) {
-  Json json = new_model();
+  Json json = new_model(config.model_type);
   LlamaConfig wanted = config;
   const FieldList fields = fields_of(wanted);
   std::vector<std::string> keys;  // to be set: dotted inside of rope_scaling
@@ -77,7 +91,8 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     if (key.starts_with("rope_")) continue;
     json[key] = value_of(*fields.find(key));
     // Classes differ in what a missing number of key and value heads means, not in what null does.
-    const bool stays = imported && key == "num_key_value_heads";
+    const bool stays = key == "num_key_value_heads" &&
+                       (imported || config.model_type != ModelType::kLlama);
     if (json[key].is_null() && !stays) json.erase(key);
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {

@@ -39,6 +39,7 @@ constexpr KeyRule kRules[] = {
     {"run.watchdog_s", KeyEffect::kFree},
     {"model.path", KeyEffect::kFree},
     {"model.tokenizer", KeyEffect::kFree},
+    {"model.model_type", KeyEffect::kModel},
     {"model.vocab_size", KeyEffect::kModel},
     {"model.hidden_size", KeyEffect::kModel},
     {"model.intermediate_size", KeyEffect::kModel},

@@ -57,10 +57,10 @@ struct GoldenModel {
   GoldenErrors f32_errors, bf16_errors;
 };
 
-/// "mha", "gqa_tied_llama3", "odd", "packed" or "mistral".
+/// One of kGoldenModels.
 [[nodiscard]] GoldenModel load_golden_model(const std::string& name);
-inline constexpr const char* kGoldenModels[] = {"mha", "gqa_tied_llama3", "odd", "packed",
-                                                "mistral"};
+inline constexpr const char* kGoldenModels[] = {"mha",    "gqa_tied_llama3", "odd",
+                                                "packed", "mistral",         "phi3"};
 
 /// Does for a step of the golden batches what BatchLoader::fill_pass does for a token source, with
 /// the same split of rows over passes, sub-batches and ranks. `options.shape`, `passes`, `rank` and

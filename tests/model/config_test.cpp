@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "strata/base/error.h"
 #include "support/catch.h"
@@ -18,6 +19,7 @@ namespace {
 using strata::ConfigError;
 using strata::ConfigProblems;
 using strata::LlamaConfig;
+using strata::ModelType;
 using strata::RopeScaling;
 using strata::RopeType;
 
@@ -270,6 +272,7 @@ TEST_CASE("a Mistral without a window is read with the defaults of its own class
   };
   // MistralConfig of transformers 5.24
   const LlamaConfig c = load(R"("sliding_window": null)");
+  CHECK(c.model_type == ModelType::kMistral);
   CHECK(c.kv_heads() == 8);
   CHECK(c.max_position_embeddings == 131072);
   CHECK(c.rms_norm_eps == 1e-6);
@@ -294,6 +297,28 @@ TEST_CASE("a window of a Mistral is refused unless the longest rows fit into it"
   CHECK_THROWS_WITH(load(R"("sliding_window": "all")"), ContainsSubstring("found \"all\""));
   CHECK(load(R"("max_position_embeddings": 4096)").max_position_embeddings == 4096);
   CHECK_NOTHROW(load(R"("sliding_window": 8192, "max_position_embeddings": 4096)"));
+}
+
+TEST_CASE("a Phi-3 on whole heads is read with the defaults of its own class") {
+  const auto load = [](const std::string& more) {
+    return ConfigFile(R"({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3",
+      "vocab_size": 100, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
+      "num_attention_heads": 4)" +
+                      (more.empty() ? "" : ", " + more) + "}")
+        .load();
+  };
+  // Phi3Config of transformers 5.24; Phi-4 says all of these keys
+  const LlamaConfig c = load(R"("sliding_window": null, "original_max_position_embeddings": 4096,
+      "partial_rotary_factor": 1.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "rope_scaling": null)");
+  CHECK(c.model_type == ModelType::kPhi3);
+  CHECK(c.kv_heads() == 4);
+  CHECK(c.max_position_embeddings == 4096);
+  CHECK(c.rms_norm_eps == 1e-5);
+  CHECK(load("") == c);
+  CHECK_THROWS_WITH(load(R"("partial_rotary_factor": 0.75)"),
+                    ContainsSubstring("partial_rotary_factor"));
+  CHECK_THROWS_WITH(load(R"("sliding_window": 2047)"), ContainsSubstring("sliding_window"));
+  CHECK_THROWS_WITH(load(R"("rope_scaling": {"type": "longrope"})"), ContainsSubstring("longrope"));
 }
 
 TEST_CASE("class and type of a model must be those of one family") {
@@ -354,11 +379,18 @@ LlamaConfig stretched() {
 }  // namespace
 
 TEST_CASE("a new config.json is read as the model that it was written of") {
-  for (const LlamaConfig& c : {small(), stretched()}) {
-    const std::string text = llama_config_text(c, DType::kBF16, std::nullopt);
-    CHECK(parse_llama_config(text, "config.json") == c);
-    CHECK_THAT(text, ContainsSubstring(R"("torch_dtype": "bfloat16")"));
-    CHECK_THAT(text, ContainsSubstring(R"("model_type": "llama")"));
+  const std::pair<ModelType, const char*> classes[] = {
+      {ModelType::kLlama, R"("LlamaForCausalLM")"},
+      {ModelType::kMistral, R"("MistralForCausalLM")"},
+      {ModelType::kPhi3, R"("Phi3ForCausalLM")"}};
+  for (const auto& [type, name] : classes) {
+    for (LlamaConfig c : {small(), stretched()}) {
+      c.model_type = type;
+      const std::string text = llama_config_text(c, DType::kBF16, std::nullopt);
+      CHECK(parse_llama_config(text, "config.json") == c);
+      CHECK_THAT(text, ContainsSubstring(R"("torch_dtype": "bfloat16")"));
+      CHECK_THAT(text, ContainsSubstring(name));
+    }
   }
   CHECK_THAT(llama_config_text(small(), DType::kF32, std::nullopt),
              ContainsSubstring(R"("torch_dtype": "float32")"));
@@ -408,7 +440,8 @@ TEST_CASE("what a run changed of an imported model is changed in its config.json
     CHECK(parse_llama_config(again, "config.json") == small());
   }
   const std::string mistral = mistral_with(R"("sliding_window": null, "other": 5)");
-  for (const LlamaConfig& c : {small(), stretched()}) {
+  for (LlamaConfig c : {small(), stretched()}) {
+    c.model_type = ModelType::kMistral;
     const std::string text = llama_config_text(c, DType::kBF16, mistral);
     CHECK(parse_llama_config(text, "config.json") == c);
     CHECK_THAT(text, ContainsSubstring("MistralForCausalLM") && ContainsSubstring("\"mistral\""));

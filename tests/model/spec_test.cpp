@@ -47,6 +47,26 @@ TEST_CASE("the rows of a linear are those of its sources") {
   }
 }
 
+TEST_CASE("a Phi-3 has a LLaMA's linears, of fused tensors") {
+  LlamaConfig m = model(false);
+  const ModelSpec llama = spec_of(m);
+  m.model_type = ModelType::kPhi3;
+  const ModelSpec phi3 = spec_of(m);
+  for (const Linear& linear : llama.widths().linears) {
+    const Linear& fused = phi3.widths().linear(linear.id);
+    CHECK(fused.in == linear.in);
+    CHECK(fused.out == linear.out);
+    REQUIRE(fused.sources.size() == 1);
+    CHECK(fused.sources.front().rows == linear.out);
+  }
+  const ModelLayout layout = make_layout(phi3);
+  const Block& block = layout.blocks[layout.block_of_layer(1)];
+  CHECK(block.segments[1].sources.front().name == "model.layers.1.self_attn.qkv_proj.weight");
+  CHECK(block.segments[4].sources.front().name == "model.layers.1.mlp.gate_up_proj.weight");
+  CHECK(block.elements == make_layout(llama).blocks[BlockId(2)].elements);
+  CHECK(phi3.parameter_count() == llama.parameter_count());
+}
+
 TEST_CASE("a tied head counts once as a parameter and always as a product") {
   const std::int64_t matrices = 3 * (20 * 48 + 24 * 20 + 20 * 54 + 27 * 20);
   const std::int64_t norms = 3 * 2 * 20 + 20;

@@ -1,4 +1,5 @@
-// The architecture of a LLaMA, as a run config gives it or a Hugging Face config.json does.
+// The architecture of a LLaMA or of a family like it, as a run config gives it or a Hugging Face
+// config.json does.
 // Everything that depends on sizes (layout, plan, model) reads LlamaConfig; validate() collects
 // what makes it no trainable model, before anything is allocated.
 #pragma once
@@ -13,6 +14,16 @@
 #include "strata/base/fields.h"
 
 namespace strata {
+
+/// The family of a model, by the name that a Hugging Face config.json gives it. All of them compute
+/// what a LLaMA does.
+enum class ModelType : std::uint8_t {
+  kLlama,
+  kMistral,  ///< without a window
+  kPhi3,     ///< q, k and v are one tensor in its files, gate and up another
+};
+inline constexpr EnumName<ModelType> kModelTypeNames[] = {
+    {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"}, {ModelType::kPhi3, "phi3"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -36,6 +47,7 @@ struct RopeScaling {
 
 /// The architecture of a LLaMA, in the field names of a Hugging Face config.json.
 struct LlamaConfig {
+  ModelType model_type = ModelType::kLlama;
   std::int64_t vocab_size = 0;                      ///< V
   std::int64_t hidden_size = 0;                     ///< C
   std::int64_t intermediate_size = 0;               ///< F
@@ -70,10 +82,10 @@ struct LlamaConfig {
   void validate(ConfigProblems& problems, std::string_view prefix) const;
 };
 
-/// Reads a Hugging Face config.json of a LLaMA, validated. Keys that do not concern the
-/// architecture are ignored. Throws IoError if the file cannot be read, ConfigError if it is not a
-/// model that strata computes exactly (another architecture, biases, another activation or rope
-/// scaling).
+/// Reads a Hugging Face config.json of one of these families, validated. Keys that do not concern
+/// the architecture are ignored. Throws IoError if the file cannot be read, ConfigError if it is
+/// not a model that strata computes exactly (another architecture, biases, a window, another
+/// activation or rope scaling).
 [[nodiscard]] LlamaConfig load_llama_config(const std::filesystem::path& file);
 /// Reads the text of such a file likewise; messages begin with `source`.
 [[nodiscard]] LlamaConfig parse_llama_config(std::string_view text, const std::string& source);

@@ -1,5 +1,5 @@
-// The families of models that strata computes. Each has a file in src/model/families/ which says
-// what a model of it is, by its config.
+// The families of models that strata computes (ModelType). Each has a file in src/model/families/
+// which says what a model of it is, by its config.
 #pragma once
 
 #include "strata/model/config.h"

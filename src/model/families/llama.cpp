@@ -1,10 +1,10 @@
-// LLaMA: layers are all equal, norms come before attention and before the MLP, queries and keys are
-// rotated, and the MLP is down(silu(gate(x)) * up(x)).
+// LLaMA, and Mistral without a window: layers are all equal, norms come before attention and before
+// the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) * up(x)).
 
 #include <cmath>
 #include <string>
 
-#include "strata/model/families.h"
+#include "families.h"
 
 namespace strata {
 namespace {
@@ -45,7 +45,7 @@ LayerSpec layer_of(const LlamaConfig& c) {
 
 }  // namespace
 
-ModelSpec spec_of(const LlamaConfig& c) {
+ModelSpec llama_spec(const LlamaConfig& c) {
   return {.width = c.hidden_size,
           .vocabulary = c.vocab_size,
           .norm_eps = c.rms_norm_eps,

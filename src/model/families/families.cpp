@@ -1,0 +1,20 @@
+// Picks the family of a config.
+
+#include "strata/model/families.h"
+
+#include <stdexcept>
+
+#include "families.h"
+
+namespace strata {
+
+ModelSpec spec_of(const LlamaConfig& config) {
+  switch (config.model_type) {
+    case ModelType::kLlama:
+    case ModelType::kMistral: return llama_spec(config);
+    case ModelType::kPhi3: return phi3_spec(config);
+  }
+  throw std::logic_error("the model is of no family");
+}
+
+}  // namespace strata

@@ -1,0 +1,22 @@
+// Phi-3 and Phi-4 where they compute what a LLaMA does, on whole heads and without a window: q, k
+// and v are one tensor of their files, gate and up another, in the order of a LLaMA's matrices.
+
+#include <utility>
+
+#include "families.h"
+
+namespace strata {
+
+ModelSpec phi3_spec(const LlamaConfig& config) {
+  ModelSpec spec = llama_spec(config);
+  for (LayerSpec& layer : spec.kinds) {
+    for (Linear& linear : layer.linears) {
+      if (linear.id == LinearId::kQkv) linear.sources = {{"self_attn.qkv_proj.weight", linear.out}};
+      if (linear.id == LinearId::kGateUp)
+        linear.sources = {{"mlp.gate_up_proj.weight", linear.out}};
+    }
+  }
+  return spec;
+}
+
+}  // namespace strata
