@@ -139,25 +139,27 @@ owner=--same-owner
 [ "$(id -u)" -eq 0 ] || owner=--no-same-owner
 tar -xf "$system" -C "$root" --exclude './dev/*' "$owner"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-cp "$deb_file" "$root/strata.deb"
+mkdir "$root/packages"
+cp "$deb_file" scripts/container/install_package.sh "$root/packages"
 mkdir -p "$root/strata/data"
 cp -r scripts configs "$root/strata"
 cp -r data/english "$root/strata/data"
 cat > "$root/use.sh" <<'END'
-set -eu
+set -euo pipefail
 echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/sandbox
 apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends /strata.deb >/dev/null
+DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends /packages/*.deb >/dev/null
 for tool in c++ g++ cc gcc clang cmake python3; do
   if command -v "$tool"; then exit 1; fi
 done
 strata --version
 STRATA=strata /strata/scripts/quickstart.sh
 if strata --version | grep -q '^MPI  *[0-9]'; then
-  apt-get install -qq -y --no-install-recommends openmpi-bin openssh-client >/dev/null
+  /packages/install_package.sh  # the step of the container recipes
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
   mpirun -np 2 --bind-to none strata train /strata/configs/tiny-cpu.json --set run.steps=5 2>&1 | tee /tmp/ranks
   grep -q ', 2 ranks$' /tmp/ranks
+  grep -q 'done: 5 of 5 steps' /tmp/ranks
 fi
 END
 inside "$root" env STEPS="${STEPS:-}" bash /use.sh | tee "$scratch/said"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What both container recipes do to build: from a fresh Debian or Ubuntu, as its root, to the .deb of a preset.
 #
-#   scripts/container/build_package.sh PRESET DIR     leaves DIR/*.deb
+#   scripts/container/build_package.sh PRESET DIR     leaves DIR/*.deb and what installs it
 set -euo pipefail
 preset=${1:?usage: build_package.sh PRESET DIR}
 directory=${2:?usage: build_package.sh PRESET DIR}
@@ -20,3 +20,4 @@ build "$preset" strata
 cpack --config "build/$preset/CPackConfig.cmake" -B "build/$preset/packages"
 mkdir -p "$directory"
 mv "build/$preset"/packages/*.deb "$directory"
+cp scripts/container/install_package.sh "$directory"

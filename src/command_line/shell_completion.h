@@ -1,6 +1,7 @@
 // Completes the command line for shells. What a shell loads is a short script that hands the words
 // typed so far to `strata complete`, a command that help does not list, and offers what that
-// answers. So a script that was installed once knows what the program of today takes.
+// answers. So a script that was installed once knows what the program of today takes. The shell
+// runs the program that the line names, which may be one of the current folder.
 //
 // An answer has a line for each word that may stand in place of the last one, with a tab and what
 // it means where that is known. It does not depend on what is typed of the part that is completed:

@@ -18,7 +18,6 @@
 #include "strata/benchmark/figures.h"
 #include "strata/commands/commands.h"
 #include "strata/config/rate_keys.h"
-#include "strata/model/families.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/utilisation.h"
 #include "strata/run/report.h"
@@ -35,7 +34,7 @@ constexpr const char* kMfuFormula = "flops_per_token * tokens_per_s / (peak_tflo
 nlohmann::json to_json(const MeasuredSteps& r, Session& session, int ranks) {
   const RunConfig& config = session.setup().config;
   const std::int64_t sequence = config.data.sequence_length;
-  const double model = flops_per_token(spec_of(config.model.llama), sequence);
+  const double model = flops_per_token(session.setup().spec, sequence);
   const double recompute = session.setup().recompute_flops_per_token();
   const double tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
   const DevicePeak peak = device_peak(session);
@@ -78,9 +77,9 @@ nlohmann::json to_json(const MeasuredSteps& r, Session& session, int ranks) {
                       {"host_peak_bytes", r.memory.host_peak},
                       {"races", r.races}};
   if (mfu) json["mfu"] = *mfu;
-  if (const auto attended = model_flops_utilisation(
-          flops_per_token(spec_of(config.model.llama), sequence, r.attended), tokens_per_s,
-          peak.tflops, ranks)) {
+  if (const auto attended =
+          model_flops_utilisation(flops_per_token(session.setup().spec, sequence, r.attended),
+                                  tokens_per_s, peak.tflops, ranks)) {
     json["mfu_attended"] = *attended;
   }
   if (hfu) json["hfu"] = *hfu;

@@ -15,7 +15,6 @@
 #include "strata/base/process.h"
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
-#include "strata/model/families.h"
 #include "strata/run/agenda.h"
 
 namespace strata {
@@ -79,7 +78,7 @@ TrainingReport::TrainingReport(Session& session, const RunFolder& folder,
       folder_(folder),
       place_(place),
       ranks_(ranks),
-      flops_per_token_(flops_per_token(spec_of(config_.model.llama), config_.data.sequence_length)),
+      flops_per_token_(flops_per_token(session.setup().spec, config_.data.sequence_length)),
       peak_(device_peak(session)),
       progress_(goal_of(session, place, peak_.tflops > 0)),
       metrics_(folder.metrics(), old_metrics(folder, place)),
@@ -136,10 +135,9 @@ StepMetrics TrainingReport::metrics_of(const FinishedStep& finished, double step
   m.mfu = model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_.tflops, ranks_);
   m.targets = finished.valid_tokens;
   if (!config_.data.document_mask) return m;
-  m.attended_mfu =
-      model_flops_utilisation(flops_per_token(spec_of(config_.model.llama),
-                                              config_.data.sequence_length, finished.attended),
-                              m.tokens_per_s(), peak_.tflops, ranks_);
+  m.attended_mfu = model_flops_utilisation(
+      flops_per_token(session_.setup().spec, config_.data.sequence_length, finished.attended),
+      m.tokens_per_s(), peak_.tflops, ranks_);
   return m;
 }
 

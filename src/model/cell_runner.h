@@ -74,7 +74,7 @@ class LayerRunner : public CellRunner {
   void linear(LinearId id, const ConstTensorView& x, const TensorView& y) const {
     CellRunner::linear(x, w_[id], y);
   }
-  /// Returns the same, of which a row does not depend on the others.
+  /// Returns the product of the linear, of which a row does not depend on the others.
   [[nodiscard]] Matmul by_row_of(LinearId id, const ConstTensorView& x, const TensorView& y) const {
     return linear_by_row(x, w_[id], y);
   }

@@ -96,19 +96,18 @@ constexpr ModelClass kClasses[] = {
     {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, false},
 };
 
-/// Returns whether the file names the class, and nothing else. Early exports wrote that of LLaMA as
-/// LLaMAForCausalLM.
+/// Returns whether class and type, of which one may be missing, are those of the family. Early
+/// exports wrote LLaMA's class as LLaMAForCausalLM.
 bool names(const Json& json, const ModelClass& model_class) {
   const Json type = value_at(json, "model_type");
   const Json classes = value_at(json, "architectures");
-  const bool right_class =
-      classes.is_array() && std::any_of(classes.begin(), classes.end(), [&](const Json& name) {
-        return name == model_class.name ||
-               (model_class.type == ModelType::kLlama && name == "LLaMAForCausalLM");
-      });
+  const auto is_its_name = [&](const Json& name) {
+    return name == model_class.name ||
+           (model_class.type == ModelType::kLlama && name == "LLaMAForCausalLM");
+  };
   const bool no_class = classes.is_null() || classes == Json::array();
-  if (!type.is_null() && type != model_class.type_name()) return false;
-  return right_class || (no_class && !type.is_null());
+  if (!no_class && !(classes.is_array() && std::ranges::all_of(classes, is_its_name))) return false;
+  return type.is_null() ? !no_class : type == model_class.type_name();
 }
 
 /// Returns the class of the model, or that of LLaMA for another one, which it refuses.
@@ -134,15 +133,19 @@ void check_window(const Json& json, const ModelClass& model_class, ConfigProblem
   const bool missing = !json.contains("sliding_window");
   if (missing && model_class.sliding_window) window = *model_class.sliding_window;
   if (window.is_null()) return;
+  if (!window.is_number_integer()) {
+    problems.add("sliding_window", "expected an integer or null, found " + shown(window));
+    return;
+  }
   Json longest = value_at(json, "max_position_embeddings");
   if (longest.is_null()) longest = model_class.max_position_embeddings;
-  if (window.is_number_integer() && longest.is_number_integer() && window >= longest) return;
+  if (longest.is_number_integer() && window >= longest) return;
   problems.add("sliding_window",
-               "attention without a window only is supported, found " + shown(window) +
+               "only attention without a window is supported, found " + shown(window) +
                    (missing ? ", which transformers takes where the key is missing" : "") +
-                   "; set it to null if the model has none, or set max_position_embeddings (" +
-                   shown(longest) +
-                   ") to the window to use the model for rows that no window cuts");
+                   ". Set it to null if the model has none. To use the model for rows that fit "
+                   "into the window, set max_position_embeddings, " +
+                   shown(longest) + " now, to the window");
 }
 
 /// Refuses what would load and then compute something else.
@@ -263,6 +266,14 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   problems.throw_if_any(source);
 
   read_fields(fields, json_text(known), source);
+  if (const auto& heads = model_class.num_key_value_heads;
+      heads && !json.contains("num_key_value_heads") && config.num_attention_heads % *heads != 0) {
+    problems.add("num_key_value_heads",
+                 "is missing, for which transformers takes " + std::to_string(*heads) +
+                     ", no divisor of num_attention_heads (" +
+                     std::to_string(config.num_attention_heads) + "); set it");
+    problems.throw_if_any(source);
+  }
   config.validate(problems, "");
   problems.throw_if_any(source);
   return config;

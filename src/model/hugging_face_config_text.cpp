@@ -90,10 +90,12 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   for (const std::string& key : keys) {
     if (key.starts_with("rope_")) continue;
     json[key] = value_of(*fields.find(key));
-    // Classes differ in what a missing number of key and value heads means, not in what null does.
-    const bool stays = key == "num_key_value_heads" &&
-                       (imported || config.model_type != ModelType::kLlama);
-    if (json[key].is_null() && !stays) json.erase(key);
+    if (!json[key].is_null()) continue;
+    json.erase(key);
+    // Where it is missing, as many as query heads are meant, but not in a Mistral.
+    if (key == "num_key_value_heads" && config.model_type == ModelType::kMistral) {
+      json[key] = config.kv_heads();
+    }
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
     set_rope(json, fields);

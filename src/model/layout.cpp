@@ -4,6 +4,7 @@
 #include "strata/model/layout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -55,32 +56,32 @@ class BlockBuilder {
   Block block_;
 };
 
-/// The order of a layer's weights in its block, which checkpoints have as well.
+/// The order of a layer's weights in its block, as far as it has them. Checkpoints have it as well.
 constexpr std::variant<NormId, LinearId> kLayerWeights[] = {
     NormId::kAttention, LinearId::kQkv,    LinearId::kAttentionOut,
     NormId::kMlp,       LinearId::kGateUp, LinearId::kDown};
+static_assert(std::size(kLayerWeights) == kNorms + kLinears);
 
 Block layer_block(const ModelSpec& spec, int number) {
   const LayerSpec& layer = spec.layer(number);
   const std::string prefix = spec.layer_prefix + std::to_string(number) + ".";
   BlockBuilder b("layers." + std::to_string(number), UnitKind::kLayer);
-  const auto add_norm = [&](NormId id) {
-    const Norm& norm = layer.norm(id);
-    b.norm(std::string(name_of(id)), norm.width, prefix + norm.source);
+  const auto add_norm = [&](const Norm& norm) {
+    b.norm(std::string(name_of(norm.id)), norm.width, prefix + norm.source);
   };
-  const auto add_linear = [&](LinearId id) {
-    const Linear& linear = layer.linear(id);
+  const auto add_linear = [&](const Linear& linear) {
     std::vector<SourceTensor> sources;
     for (const SourceTensor& source : linear.sources) {
       sources.push_back({prefix + source.name, source.rows});
     }
-    b.matrix(std::string(name_of(id)), linear.in, std::move(sources));
+    b.matrix(std::string(name_of(linear.id)), linear.in, std::move(sources));
   };
   for (const std::variant<NormId, LinearId>& weight : kLayerWeights) {
-    if (const NormId* norm = std::get_if<NormId>(&weight)) {
-      add_norm(*norm);
-    } else {
-      add_linear(std::get<LinearId>(weight));
+    for (const Norm& norm : layer.norms) {
+      if (weight == std::variant<NormId, LinearId>(norm.id)) add_norm(norm);
+    }
+    for (const Linear& linear : layer.linears) {
+      if (weight == std::variant<NormId, LinearId>(linear.id)) add_linear(linear);
     }
   }
   return b.build();
@@ -99,6 +100,7 @@ int ModelLayout::gradient_sources(BlockId block) const {
 }
 
 ModelLayout make_layout(const ModelSpec& spec) {
+  spec.require_common();
   ModelLayout layout;
   BlockBuilder embedding("embedding", UnitKind::kEmbedding);
   embedding.matrix("table", spec.width, {{spec.embedding, spec.vocabulary}});

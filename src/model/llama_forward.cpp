@@ -29,14 +29,14 @@ TensorView query_heads(const AttentionSpec& spec, const TensorView& of, std::int
 }  // namespace
 
 LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Allocator& memory)
-    : rope(spec.widths().attention.rope, z.positions, accumulator_of(z.compute), memory) {
+    : rope(spec.common().attention.rope, z.positions, accumulator_of(z.compute), memory) {
   const DType x = z.compute;
   const DType a = accumulator_of(x);
   const std::int64_t most = z.cell_tokens;
   const auto take = [&](std::string_view name, DType dtype, Shape shape) {
     return memory.tensor(Space::kDevice, name, dtype, shape);
   };
-  const LayerSpec& layer = spec.widths();
+  const LayerSpec& layer = spec.common();
   const AttentionSpec& attention = layer.attention;
   n = take("scratch.norm", x, {most, spec.width});
   qkv = take("scratch.qkv", x, {most, layer.linear(LinearId::kQkv).out});
@@ -72,7 +72,7 @@ void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Ker
                            .out = TensorView(nullptr, x, Shape{rows, out}, stride),
                            .batch_invariant = true});
   };
-  for (const Linear& linear : spec.widths().linears) {
+  for (const Linear& linear : spec.common().linears) {
     prepare(sizes.cell_tokens, linear.in, linear.out, linear.out);
   }
   prepare(sizes.head_rows, spec.width, spec.vocabulary, Llama::logits_stride(spec.vocabulary));
@@ -81,7 +81,7 @@ void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Ker
 LlamaForward::LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels,
                            Arenas& arenas)
     : spec_(spec), sizes_(sizes), kernels_(kernels), memory_(spec, sizes, arenas) {
-  fill(memory_.rope, spec_.widths().attention.rope, arenas.device());
+  fill_rope_tables(memory_.rope, spec_.common().attention.rope, arenas.device());
 }
 
 void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,

@@ -10,7 +10,7 @@ namespace strata {
 std::vector<KeptTensor> Llama::kept_tensors(const ModelSpec& spec, const LlamaSizes& z) {
   const DType x = z.compute;
   const std::int64_t n = z.cell_tokens;
-  const LayerSpec& layer = spec.widths();
+  const LayerSpec& layer = spec.common();
   const Linear& qkv = layer.linear(LinearId::kQkv);
   const Linear& out = layer.linear(LinearId::kAttentionOut);
   const Linear& gate_up = layer.linear(LinearId::kGateUp);

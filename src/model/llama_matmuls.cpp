@@ -37,7 +37,7 @@ void add_products(std::vector<LlamaMatmul>& to, const Products& linear, DType co
 
 std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes& z) {
   std::vector<LlamaMatmul> products;
-  for (const Linear& linear : spec.widths().linears) {
+  for (const Linear& linear : spec.common().linears) {
     std::string name(name_of(linear.id));
     std::ranges::replace(name, '_', ' ');
     add_products(products, {name, z.cell_tokens, linear.in, linear.out, linear.out}, z.compute);

@@ -1,6 +1,8 @@
 // The list of temporaries, in the order in which they lie in the arena. What every cell keeps is
 // left out: forward writes it to where it is kept.
 
+#include "strata/model/llama_memory.h"
+
 #include "strata/model/llama.h"
 #include "strata/ops/norm.h"
 
@@ -10,7 +12,7 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   const DType x = z.compute;
   const DType a = accumulator_of(x);
   const std::int64_t n = z.cell_tokens;
-  const LayerSpec& layer = spec.widths();
+  const LayerSpec& layer = spec.common();
   const std::int64_t heads = layer.attention.heads;
   const std::int64_t query_width = layer.linear(LinearId::kAttentionOut).in;
   const std::int64_t qkv_width = layer.linear(LinearId::kQkv).out;

@@ -19,7 +19,7 @@ RopeMemory::RopeMemory(const RopeSpec& rope, std::int64_t positions, DType dtype
                             static_cast<std::size_t>(shape.elements()) * size_of(dtype));
 }
 
-void fill(const RopeMemory& memory, const RopeSpec& rope, Device& device) {
+void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, Device& device) {
   Stream& in = device.stream(Lane::kActivationsIn);
   RopeTable table;
   if (device.info().backend != "dry") table = make_rope_table(rope, memory.cos.shape[0]);

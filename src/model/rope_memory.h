@@ -8,6 +8,6 @@ namespace strata {
 
 /// Brings the tables, rounded, to the device and waits for it. On a dry device, which does not look
 /// at values, none are computed.
-void fill(const RopeMemory& memory, const RopeSpec& rope, Device& device);
+void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, Device& device);
 
 }  // namespace strata

@@ -26,6 +26,17 @@ const Norm& LayerSpec::norm(NormId id) const {
   return *found;
 }
 
+void ModelSpec::require_common() const {
+  for (const LayerSpec& other : kinds) {
+    bool alike = other.attention == common().attention;
+    for (const Linear& linear : other.linears) {
+      const Linear& first = common().linear(linear.id);
+      alike = alike && linear.in == first.in && linear.out == first.out;
+    }
+    if (!alike) throw std::logic_error("kinds of layers differ in widths or in how they attend");
+  }
+}
+
 std::int64_t LayerSpec::parameter_count() const {
   std::int64_t count = 0;
   for (const Linear& linear : linears) count += linear.elements();

@@ -26,12 +26,19 @@ class BlockViews {
     return {address_of(s), dtype_, Shape{s.elements()}};
   }
 
+  [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
+
  private:
-  [[nodiscard]] const Segment& segment(std::string_view name) const {
+  [[nodiscard]] const Segment* find(std::string_view name) const {
     for (const Segment& s : block_.segments) {
       // A segment's name is that of its block, a dot and its own.
-      if (std::string_view(s.name).substr(block_.name.size() + 1) == name) return s;
+      if (std::string_view(s.name).substr(block_.name.size() + 1) == name) return &s;
     }
+    return nullptr;
+  }
+  [[nodiscard]] const Segment& segment(std::string_view name) const {
+    const Segment* found = find(name);
+    if (found != nullptr) return *found;
     throw std::logic_error("block " + block_.name + " has no segment " + std::string(name));
   }
   [[nodiscard]] std::byte* address_of(const Segment& s) const {
@@ -56,11 +63,11 @@ UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
   switch (unit.kind) {
     case UnitKind::kEmbedding: views.embedding = {.table = own.matrix("table")}; break;
     case UnitKind::kLayer:
-      for (std::size_t i = 0; i < kLinears; ++i) {
-        views.layer.linears[i] = own.matrix(kLinearNames[i].name);
+      for (const EnumName<LinearId>& row : kLinearNames) {
+        if (own.has(row.name)) views.layer[row.value] = own.matrix(row.name);
       }
-      for (std::size_t i = 0; i < kNorms; ++i) {
-        views.layer.norms[i] = own.vector(kNormNames[i].name);
+      for (const EnumName<NormId>& row : kNormNames) {
+        if (own.has(row.name)) views.layer[row.value] = own.vector(row.name);
       }
       break;
     case UnitKind::kHead: {

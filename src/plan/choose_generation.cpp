@@ -69,7 +69,7 @@ GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
 /// not fit there runs on a kernel for few rows.
 bool may_be_whole(const LlamaConfig& model, std::int64_t tokens) {
   constexpr std::size_t kMostBytes = kGiB;  // of the largest result; weights take as much at most
-  const std::int64_t widest = spec_of(model).widths().linear(LinearId::kGateUp).out;
+  const std::int64_t widest = spec_of(model).common().linear(LinearId::kGateUp).out;
   return widest * tokens * static_cast<std::int64_t>(size_of(DType::kBF16)) <=
          static_cast<std::int64_t>(kMostBytes);
 }

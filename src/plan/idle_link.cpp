@@ -22,7 +22,7 @@ constexpr double kLinkShare = 0.8;
 std::optional<double> forward_link_bytes(const Setup& s) {
   const double peak = s.hardware.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
   if (!(peak > 0)) return std::nullopt;
-  double flops = s.spec.widths().linear(LinearId::kDown).flops();  // of which nothing is kept
+  double flops = s.spec.common().linear(LinearId::kDown).flops();  // of which nothing is kept
   for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
   const double forward_s =
       flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);

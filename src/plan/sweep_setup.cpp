@@ -34,7 +34,7 @@ ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host) {
 }
 
 void SweepSetup::describe_sweeps(const GenerationNeeds& needs, bool device_is_host, int kv_slots) {
-  const AttentionSpec& attention = spec.widths().attention;
+  const AttentionSpec& attention = spec.common().attention;
   sequences = needs.sequences;
   sizes = forward_sizes(needs, device_is_host);
   const std::int64_t sweep_tokens = sweep_tokens_of(needs, device_is_host);

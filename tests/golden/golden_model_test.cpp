@@ -20,7 +20,7 @@ TEST_CASE("the rope tables of the golden models turn at PyTorch's frequencies") 
     INFO(name);
     const GoldenModel model = load_golden_model(name);
     const RopeTable table = make_rope_table(
-        spec_of(load_llama_config(model.folder / "config.json")).widths().attention.rope, 20);
+        spec_of(load_llama_config(model.folder / "config.json")).common().attention.rope, 20);
     std::vector<double> cos, sin;
     for (int position = 0; position < 20; ++position) {
       for (const double frequency : model.inverse_frequencies) {

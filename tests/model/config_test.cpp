@@ -260,7 +260,10 @@ namespace {
 std::string mistral_with(const std::string& more) {
   return R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral",
     "vocab_size": 100, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
-    "num_attention_heads": 16, "head_dim": 2)" +
+    "head_dim": 2)" +
+         std::string(more.find("num_attention_heads") == more.npos
+                         ? R"(, "num_attention_heads": 16)"
+                         : "") +
          (more.empty() ? "" : ", " + more) + "}";
 }
 
@@ -278,6 +281,9 @@ TEST_CASE("a Mistral without a window is read with the defaults of its own class
   CHECK(c.rms_norm_eps == 1e-6);
   CHECK(c.rope_theta == 10000.0);
   CHECK(load(R"("sliding_window": null, "num_key_value_heads": null)").kv_heads() == 16);
+  CHECK_THROWS_WITH(load(R"("sliding_window": null, "num_attention_heads": 4)"),
+                    ContainsSubstring("num_key_value_heads: is missing, for which transformers "
+                                      "takes 8, no divisor of num_attention_heads (4); set it"));
   CHECK(load(R"("sliding_window": null, "num_key_value_heads": 2)").kv_heads() == 2);
 }
 
@@ -286,15 +292,18 @@ TEST_CASE("a window of a Mistral is refused unless the longest rows fit into it"
     return strata::parse_llama_config(mistral_with(more), "config.json");
   };
   CHECK_THROWS_WITH(load(""),
-                    ContainsSubstring("sliding_window: attention without a window only") &&
+                    ContainsSubstring("sliding_window: only attention without a window") &&
                         ContainsSubstring("found 4096, which transformers takes"));
-  CHECK_THROWS_WITH(
-      load(R"("sliding_window": 4096, "max_position_embeddings": 32768)"),
-      ContainsSubstring("set max_position_embeddings (32768) to the window to use the model"));
+  CHECK_THROWS_WITH(load(R"("sliding_window": 4096, "max_position_embeddings": 32768)"),
+                    ContainsSubstring("set max_position_embeddings, 32768 now, to the window"));
   // its attention does not ask this key
   CHECK_THROWS_WITH(load(R"("sliding_window": 4096, "use_sliding_window": false)"),
                     ContainsSubstring("sliding_window"));
-  CHECK_THROWS_WITH(load(R"("sliding_window": "all")"), ContainsSubstring("found \"all\""));
+  for (const char* wrong : {"\"all\"", "true", "4096.0"}) {
+    CHECK_THROWS_WITH(
+        load(R"("max_position_embeddings": 4096, "sliding_window": )" + std::string(wrong)),
+        ContainsSubstring("expected an integer or null, found"));
+  }
   CHECK(load(R"("max_position_embeddings": 4096)").max_position_embeddings == 4096);
   CHECK_NOTHROW(load(R"("sliding_window": 8192, "max_position_embeddings": 4096)"));
 }
@@ -331,9 +340,10 @@ TEST_CASE("class and type of a model must be those of one family") {
   CHECK_NOTHROW(load(R"("architectures": ["LLaMAForCausalLM"], "model_type": "llama")"));
   CHECK_NOTHROW(load(R"("architectures": ["LlamaForCausalLM"])"));
   CHECK_NOTHROW(load(R"("model_type": "llama")"));
-  for (const char* text : {R"("architectures": ["MistralForCausalLM"], "model_type": "llama")",
-                           R"("architectures": ["LlamaForCausalLM"], "model_type": "mistral")",
-                           R"("use_cache": true)"}) {
+  for (const char* text :
+       {R"("architectures": ["MistralForCausalLM"], "model_type": "llama")",
+        R"("architectures": ["LlamaForCausalLM"], "model_type": "mistral")",
+        R"("architectures": ["LlamaForCausalLM", "MistralForCausalLM"])", R"("use_cache": true)"}) {
     CHECK_THROWS_WITH(
         load(text),
         ContainsSubstring("architectures: expected LlamaForCausalLM with model_type \"llama\" or "
@@ -387,6 +397,7 @@ TEST_CASE("a new config.json is read as the model that it was written of") {
     for (LlamaConfig c : {small(), stretched()}) {
       c.model_type = type;
       const std::string text = llama_config_text(c, DType::kBF16, std::nullopt);
+      if (type == ModelType::kMistral) c.num_key_value_heads = c.kv_heads();
       CHECK(parse_llama_config(text, "config.json") == c);
       CHECK_THAT(text, ContainsSubstring(R"("torch_dtype": "bfloat16")"));
       CHECK_THAT(text, ContainsSubstring(name));
@@ -443,7 +454,9 @@ TEST_CASE("what a run changed of an imported model is changed in its config.json
   for (LlamaConfig c : {small(), stretched()}) {
     c.model_type = ModelType::kMistral;
     const std::string text = llama_config_text(c, DType::kBF16, mistral);
-    CHECK(parse_llama_config(text, "config.json") == c);
+    LlamaConfig read = c;
+    read.num_key_value_heads = c.kv_heads();
+    CHECK(parse_llama_config(text, "config.json") == read);
     CHECK_THAT(text, ContainsSubstring("MistralForCausalLM") && ContainsSubstring("\"mistral\""));
     CHECK_THAT(text, ContainsSubstring(R"("sliding_window": null)"));
   }

@@ -3,7 +3,6 @@
 #include "strata/model/spec.h"
 
 #include <cstdint>
-#include <numeric>
 
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
@@ -37,23 +36,13 @@ TEST_CASE("a LLaMA's linears have the widths of heads and MLP") {
   CHECK(layer.linear(LinearId::kDown).flops() == 2.0 * 27 * 20);
 }
 
-TEST_CASE("the rows of a linear are those of its sources") {
-  const ModelSpec spec = spec_of(model(false));
-  for (const Linear& linear : spec.widths().linears) {
-    const auto rows = std::accumulate(
-        linear.sources.begin(), linear.sources.end(), std::int64_t{0},
-        [](std::int64_t sum, const SourceTensor& source) { return sum + source.rows; });
-    CHECK(rows == linear.out);
-  }
-}
-
 TEST_CASE("a Phi-3 has a LLaMA's linears, of fused tensors") {
   LlamaConfig m = model(false);
   const ModelSpec llama = spec_of(m);
   m.model_type = ModelType::kPhi3;
   const ModelSpec phi3 = spec_of(m);
-  for (const Linear& linear : llama.widths().linears) {
-    const Linear& fused = phi3.widths().linear(linear.id);
+  for (const Linear& linear : llama.common().linears) {
+    const Linear& fused = phi3.common().linear(linear.id);
     CHECK(fused.in == linear.in);
     CHECK(fused.out == linear.out);
     REQUIRE(fused.sources.size() == 1);
@@ -81,7 +70,7 @@ TEST_CASE("a tied head counts once as a parameter and always as a product") {
 TEST_CASE("layers of two kinds have blocks and counts of their own") {
   ModelSpec spec = spec_of(model(false));
   const ModelLayout equal = make_layout(spec);
-  LayerSpec other = spec.widths();
+  LayerSpec other = spec.common();
   for (Linear& linear : other.linears) {
     if (linear.id == LinearId::kDown) linear.sources.front().name = "mlp.w2.weight";
   }
@@ -99,8 +88,29 @@ TEST_CASE("layers of two kinds have blocks and counts of their own") {
         equal.blocks[equal.block_of_layer(1)].elements);
 }
 
-TEST_CASE("a layer is asked by name for what it does not have") {
-  LayerSpec layer = spec_of(model(false)).widths();
+TEST_CASE("kinds that attend otherwise or have other widths are refused") {
+  const ModelSpec spec = spec_of(model(false));
+  const auto refused = [&](const auto& change) {
+    ModelSpec changed = spec;
+    changed.kinds.push_back(changed.common());
+    change(changed.kinds.back());
+    CHECK_THROWS_WITH(make_layout(changed),
+                      "kinds of layers differ in widths or in how they attend");
+  };
+  refused([](LayerSpec& layer) { layer.attention.scale *= 2; });
+  refused([](LayerSpec& layer) { layer.attention.rope.theta *= 2; });
+  refused([](LayerSpec& layer) { layer.linears.front().out += 6; });
+}
+
+TEST_CASE("a layer without a norm has no segment of it") {
+  ModelSpec spec = spec_of(model(false));
+  spec.kinds.front().norms.pop_back();
+  const ModelLayout layout = make_layout(spec);
+  CHECK(layout.blocks[layout.block_of_layer(0)].segments.size() == 5);
+}
+
+TEST_CASE("a linear or a norm that a layer does not have is refused by name") {
+  LayerSpec layer = spec_of(model(false)).common();
   layer.linears.pop_back();
   layer.norms.pop_back();
   CHECK_THROWS_WITH(layer.linear(LinearId::kDown), "the layer has no linear down");

@@ -94,13 +94,20 @@ TEST_CASE("the head's projection lies in the embedding's block if embeddings are
   }
 }
 
-TEST_CASE("a block without a segment that its unit needs is refused by name") {
+TEST_CASE("a layer has no view of what it has no segment of; the head's norm is refused by name") {
   ModelLayout layout = make_layout(spec_of(test::tiny_model()));
   layout.blocks[BlockId(1)].segments.pop_back();
-  const Unit& unit = layout.units[UnitId(1)];
-  const Room room(layout, unit, DType::kF32);
-  CHECK_THROWS_WITH(unit_views<TensorView>(layout, unit, room.blocks, DType::kF32),
-                    "block layers.0 has no segment down");
+  const Room room(layout, layout.units[UnitId(1)], DType::kF32);
+  const UnitGradients views =
+      unit_views<TensorView>(layout, layout.units[UnitId(1)], room.blocks, DType::kF32);
+  CHECK(!views.layer[LinearId::kDown]);
+  CHECK(views.layer[LinearId::kGateUp]);
+
+  layout.blocks[layout.blocks.last()].segments.front().name = "head.other";
+  const Unit& head = layout.units[layout.head()];
+  const Room of_head(layout, head, DType::kF32);
+  CHECK_THROWS_WITH(unit_views<TensorView>(layout, head, of_head.blocks, DType::kF32),
+                    "block head has no segment norm");
 }
 
 }  // namespace strata

@@ -79,7 +79,7 @@ struct ModelLayout {
   [[nodiscard]] int gradient_sources(BlockId block) const;
 };
 
-/// Returns the layout of a model.
+/// Returns the layout of a model. Throws as ModelSpec::require_common does.
 [[nodiscard]] ModelLayout make_layout(const ModelSpec& spec);
 
 /// Consecutive elements of a block that come from consecutive elements of one source tensor.

@@ -45,7 +45,7 @@ class Llama {
     /// Takes the tables alone, which come last.
     static RopeMemory rope_memory(const ModelSpec& spec, const LlamaSizes& sizes,
                                   Allocator& memory) {
-      return {spec.widths().attention.rope, sizes.row_tokens, accumulator_of(sizes.compute),
+      return {spec.common().attention.rope, sizes.row_tokens, accumulator_of(sizes.compute),
               memory};
     }
 

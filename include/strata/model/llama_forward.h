@@ -74,6 +74,7 @@ class LlamaForward {
   /// This is what it takes: temporaries on the device, and pinned memory through which the tables
   /// go there.
   struct Memory {
+    /// Takes the tables first, then the temporaries in the order of the members.
     Memory(const ModelSpec& spec, const ForwardSizes& sizes, Allocator& memory);
 
     TensorView n;          ///< [N, C] X, the input of attention or MLP, normalised

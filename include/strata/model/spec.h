@@ -2,7 +2,7 @@
 // wide they are, how it attends. A function for each family makes it of a config (families.h).
 // Everything else that depends on the shape of a model is derived from it: the layout of blocks,
 // views of weights, temporaries, what cells keep, the products that are tuned, and FLOPs. So the
-// widths of a layer stand in one place, and a family is one file.
+// widths of a layer stand in one place.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,7 @@ inline constexpr EnumName<LinearId> kLinearNames[] = {{LinearId::kQkv, "qkv"},
                                                       {LinearId::kGateUp, "gate_up"},
                                                       {LinearId::kDown, "down"}};
 inline constexpr std::size_t kLinears = std::size(kLinearNames);
+static_assert(kLinearNames[kLinears - 1].value == LinearId(kLinears - 1));
 /// Returns the name of its segment.
 [[nodiscard]] std::string_view name_of(LinearId id);
 
@@ -46,6 +47,7 @@ enum class NormId : std::uint8_t { kAttention, kMlp };
 inline constexpr EnumName<NormId> kNormNames[] = {{NormId::kAttention, "attention_norm"},
                                                   {NormId::kMlp, "mlp_norm"}};
 inline constexpr std::size_t kNorms = std::size(kNormNames);
+static_assert(kNormNames[kNorms - 1].value == NormId(kNorms - 1));
 /// Returns the name of its segment.
 [[nodiscard]] std::string_view name_of(NormId id);
 
@@ -76,6 +78,8 @@ struct RopeSpec {
   std::int64_t width = 0;  ///< D
   double theta = 0;
   std::optional<RopeScaling> scaling;
+
+  bool operator==(const RopeSpec&) const = default;
 };
 
 /// How a layer attends: causally, with grouped heads.
@@ -86,6 +90,7 @@ struct AttentionSpec {
   double scale = 0;            ///< of scores
   RopeSpec rope;
 
+  bool operator==(const AttentionSpec&) const = default;
   /// Returns H * D, the width of q and of what attention returns.
   [[nodiscard]] std::int64_t query_width() const { return heads * head_size; }
   /// Returns K * D, the width of k and of v.
@@ -95,19 +100,19 @@ struct AttentionSpec {
 /// One layer: x += attention(norm(x)), then x += mlp(norm(x)).
 struct LayerSpec {
   AttentionSpec attention;
-  std::vector<Linear> linears;  ///< each at most once
-  std::vector<Norm> norms;      ///< likewise
+  std::vector<Linear> linears;  ///< at most one of each id
+  std::vector<Norm> norms;      ///< at most one of each id
 
-  /// Returns the linear of this id. Throws std::logic_error if the layer has none.
+  /// Returns the linear or the norm of this id. Throws std::logic_error if the layer has none.
   [[nodiscard]] const Linear& linear(LinearId id) const;
-  /// Returns the norm of this id. Throws likewise.
   [[nodiscard]] const Norm& norm(NormId id) const;
   /// Returns the elements of all its weights.
   [[nodiscard]] std::int64_t parameter_count() const;
 };
 
 /// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
-/// few kinds, which may differ in everything but widths: temporaries and caches serve all of them.
+/// few kinds. All kinds attend alike and have linears of the same widths, because temporaries,
+/// rotary tables and caches serve all layers.
 struct ModelSpec {
   std::int64_t width = 0;         ///< C, of the residual stream
   std::int64_t vocabulary = 0;    ///< V, rows of the embedding and of the projection
@@ -124,8 +129,11 @@ struct ModelSpec {
   [[nodiscard]] const LayerSpec& layer(int number) const {
     return kinds.at(kind.at(static_cast<std::size_t>(number)));
   }
-  /// Returns a layer that stands for all of them where only widths count.
-  [[nodiscard]] const LayerSpec& widths() const { return kinds.front(); }
+  /// Returns a layer that stands for all of them in what all kinds have in common.
+  [[nodiscard]] const LayerSpec& common() const { return kinds.front(); }
+  /// Throws std::logic_error if a kind attends otherwise than the first one, or has a linear of
+  /// another width.
+  void require_common() const;
   /// Returns the elements of all weights; those of a tied embedding count once.
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Returns the elements that take part in a product for every token: linears and projection.

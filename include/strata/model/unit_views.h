@@ -21,15 +21,17 @@ struct EmbeddingViews {
 
 template <class View>
 struct LayerViews {
-  std::array<View, kLinears> linears;  ///< [out, in] each, by LinearId
-  std::array<View, kNorms> norms;      ///< [C] each, by NormId
+  std::array<View, kLinears> linears;  ///< [out, in] each, by LinearId; absent: the layer has none
+  std::array<View, kNorms> norms;      ///< [C] each, by NormId, or absent
 
   [[nodiscard]] const View& operator[](LinearId id) const {
     return linears[static_cast<std::size_t>(id)];
   }
+  [[nodiscard]] View& operator[](LinearId id) { return linears[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const View& operator[](NormId id) const {
     return norms[static_cast<std::size_t>(id)];
   }
+  [[nodiscard]] View& operator[](NormId id) { return norms[static_cast<std::size_t>(id)]; }
 };
 
 template <class View>
@@ -61,7 +63,7 @@ using UnitGradients = UnitViews<TensorView>;
 
 /// Returns the views of a unit of `layout`. `blocks` are the first bytes of the unit's blocks, in
 /// the order of Unit::blocks, each whole and of this dtype. Throws std::logic_error if a block has
-/// no segment of a name that the unit's kind needs.
+/// no segment of a name that every unit of its kind has.
 template <class View>
 [[nodiscard]] UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
                                          std::span<std::byte* const> blocks, DType dtype);

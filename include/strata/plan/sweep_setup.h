@@ -64,7 +64,7 @@ struct SweepSetup {
 
   /// Returns what goes to the host, where it attends.
   [[nodiscard]] HostAttentionShape host_attention() const {
-    const LayerSpec& layer = spec.widths();
+    const LayerSpec& layer = spec.common();
     return {.tokens = sweep.tokens,
             .singles = sequences,
             .heads = layer.attention.heads,

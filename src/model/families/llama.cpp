@@ -2,7 +2,9 @@
 // the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) * up(x)).
 
 #include <cmath>
-#include <string>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "families.h"
 
