@@ -1,5 +1,6 @@
-// Tests layers whose state visits the device for its update: against runs that update on the host
-// they give the same bits, from the same bytes, in an order that holds nothing up.
+// Tests layers whose state visits the device for its update: chunk by chunk they give the bits of
+// an update on the host, from the same bytes, in an order that holds nothing up. modes_test.cpp has
+// whole runs of all kinds.
 
 #include <algorithm>
 #include <cstdint>

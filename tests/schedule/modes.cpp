@@ -106,13 +106,14 @@ Choices each(const std::string& key, const std::vector<std::string>& values) {
   return choices;
 }
 
-Choices operator+(Choices a, const Choices& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+Choices one_of(const std::vector<Choices>& lists) {
+  Choices all;
+  for (const Choices& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
 }
 
 const Choices kTwoDTypes{"run.dtype=f64", "run.dtype=bf16"};
-const Choices kDTypes = kTwoDTypes + Choices{"run.dtype=bf16 optimizer.moment_dtype=bf16"};
+const Choices kDTypes = one_of({kTwoDTypes, {"run.dtype=bf16 optimizer.moment_dtype=bf16"}});
 const Choices kLevels{"recompute", "attention", "attention_out", "selective", "full"};
 /// Device and host tiers, by level.
 const Choices kTiers{"schedule.activations=recompute schedule.spill=attention",
@@ -184,13 +185,13 @@ std::vector<Mode> cell_modes() {
   std::vector<Mode> modes;
   const RunConfig base = tiny_config();
   add(modes, base,
-      {kDTypes, each("schedule.activation_slots", {"2", "3", "4", "5", "8", "13"}) +
-                    each("schedule.weight_slots", {"1", "2", "3"}) +
-                    each("schedule.gradient_slots", {"1", "3"}) +
-                    each("debug.execution", {"eager", "threads"}) +
-                    Choices{"debug.synchronize_each=true", "run.threads=1"}});
-  const Choices shares = each("schedule.activations=auto share", {"0.15", "0.6"});
-  const Choices kept = each("schedule.activations", kLevels) + shares;
+      {kDTypes, one_of({each("schedule.activation_slots", {"2", "3", "4", "5", "8", "13"}),
+                        each("schedule.weight_slots", {"1", "2", "3"}),
+                        each("schedule.gradient_slots", {"1", "3"}),
+                        each("debug.execution", {"eager", "threads"}),
+                        {"debug.synchronize_each=true", "run.threads=1"}})});
+  const Choices kept = one_of({each("schedule.activations", kLevels),
+                               each("schedule.activations=auto share", {"0.15", "0.6"})});
   add(modes, base,
       {{"run.steps=2 schedule.passes=2"},
        kTwoDTypes,
@@ -219,9 +220,10 @@ std::vector<Mode> cell_modes() {
   add(modes, base,
       {{"schedule.spill_dtype=int8"},
        kTwoDTypes,
-       each("schedule.activations=recompute schedule.activation_slots", {"7", "8", "13", "24"}) +
-           each("schedule.spill=full schedule.activations", kLevels) +
-           Choices{"schedule.activations=recompute", "schedule.activations=full"}});
+       one_of({each("schedule.activations=recompute schedule.activation_slots",
+                    {"7", "8", "13", "24"}),
+               each("schedule.spill=full schedule.activations", kLevels),
+               each("schedule.activations", {"recompute", "full"})})});
   RunConfig tight = tight_config();
   tight.schedule.passes = 2;
   add(modes, tight,
@@ -273,7 +275,8 @@ std::vector<Mode> update_modes() {
   add(modes, rings, {{kOnArrival}, dtypes, ranks, sizes, {"", "optimizer.deferred_units=0"}});
   add(modes, rings,
       {{kOnArrival},
-       dtypes + Choices{"run.dtype=f32 optimizer.gradient_dtype=bf16 optimizer.moment_dtype=bf16"},
+       one_of(
+           {dtypes, {"run.dtype=f32 optimizer.gradient_dtype=bf16 optimizer.moment_dtype=bf16"}}),
        ranks,
        {ring + "3 optimizer.deferred_units=1", ring + "4 optimizer.deferred_units=2",
         ring + "100 optimizer.deferred_units=1", ring + "100 optimizer.deferred_units=7",

@@ -6,7 +6,6 @@
 #include <functional>
 #include <string>
 
-#include "strata/base/bytes.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"

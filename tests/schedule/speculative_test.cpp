@@ -1,14 +1,11 @@
-// Tests speculative updates against updates before use: every bit of the training state must be the
-// same, whatever the steps are like.
+// Tests speculative updates against updates before use where steps are not as usual: every bit of
+// the training state must be the same. modes_test.cpp has steps that are clipped or not.
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -215,16 +212,6 @@ TEST_CASE("weights that are not finite after a speculative update end the run by
   CHECK(speculative.error == reference.error);
 }
 
-namespace {
-
-RunConfig speculative(RunConfig config, std::int64_t deferred) {
-  config.optimizer.timing = UpdateTiming::kSpeculative;
-  config.optimizer.deferred_units = deferred;
-  return config;
-}
-
-}  // namespace
-
 TEST_CASE("speculative steps without targets or with wrong numbers leave what before use leaves") {
   RunConfig config = tiny_config();
   config.run.steps = 6;
@@ -267,7 +254,9 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
     return std::tuple(states, validations, missed);
   };
   const auto [states, validations, never] = run(config);
-  const auto [early_states, early_validations, missed] = run(speculative(config, 1));
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  config.optimizer.deferred_units = 1;
+  const auto [early_states, early_validations, missed] = run(config);
   CHECK((states[2] == states[1]));
   CHECK((states[4] == states[3]));
   CHECK((states[5] != states[4]));
