@@ -209,13 +209,13 @@ std::vector<Mode> cell_modes() {
        each("debug.execution=shuffled debug.shuffle_seed", {"1", "2", "3"}),
        each("schedule.spill_slots", {"1", "2", "100"}),
        kTiers});
+  const std::string all_stores =
+      " schedule.spill=attention_out schedule.activation_slots=3 schedule.passes=2"
+      " optimizer.interleave=0.5";
   add(modes, base,
-      {{"run.dtype=bf16 schedule.spill=selective",
-        "run.dtype=f64 schedule.spill=attention_out schedule.activation_slots=3 "
-        "optimizer.interleave=0.5 schedule.passes=2",
-        "run.dtype=bf16 schedule.spill=attention_out schedule.activation_slots=3 "
-        "optimizer.interleave=0.5 schedule.passes=2 schedule.resident_units=3",
-        "run.dtype=f64", "run.dtype=bf16 schedule.resident_units=3"},
+      {{"run.dtype=bf16 schedule.spill=selective", "run.dtype=f64" + all_stores,
+        "run.dtype=bf16 schedule.resident_units=3" + all_stores, "run.dtype=f64",
+        "run.dtype=bf16 schedule.resident_units=3"},
        each("schedule.activations=auto share", {"0.3"})});
   add(modes, base,
       {{"schedule.spill_dtype=int8"},
@@ -293,6 +293,7 @@ std::vector<Mode> update_modes() {
 
 std::vector<Mode> speculative_modes() {
   std::vector<Mode> modes;
+  const std::string small_moments = "run.dtype=bf16 optimizer.moment_dtype=bf16";
   for (const double clip : {kClipsAll, kClipsSome, kClipsNone}) {
     RunConfig base = tiny_config();
     base.run.steps = 4;
@@ -303,9 +304,8 @@ std::vector<Mode> speculative_modes() {
     add(modes, base,
         {each("optimizer.deferred_units", {"0", "2"}),
          {"run.dtype=f64", "run.dtype=bf16",
-          "run.dtype=bf16 optimizer.moment_dtype=bf16 model.tie_word_embeddings=true ranks=2",
-          "run.dtype=bf16 optimizer.moment_dtype=bf16 schedule.passes=2 "
-          "schedule.gradient_sums=device",
+          small_moments + " model.tie_word_embeddings=true ranks=2",
+          small_moments + " schedule.passes=2 schedule.gradient_sums=device",
           "model.tie_word_embeddings=true schedule.passes=2",
           "run.dtype=bf16 schedule.resident_units=2", "run.dtype=bf16 optimizer.interleave=0.5"}});
   }
