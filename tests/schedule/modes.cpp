@@ -81,6 +81,7 @@ Mode mode_of(const RunConfig& base, const std::string& assignments) {
   }
   read_fields(mode.config, "{}", "a mode", keys);
   if (share) keep_share(mode.config, *share);
+  mode.config.validate(mode.name);
   return mode;
 }
 
@@ -106,6 +107,7 @@ Choices each(const std::string& key, const std::vector<std::string>& values) {
   return choices;
 }
 
+/// Returns the choices of all lists as those of one.
 Choices one_of(const std::vector<Choices>& lists) {
   Choices all;
   for (const Choices& list : lists) all.insert(all.end(), list.begin(), list.end());
