@@ -1,5 +1,6 @@
-// Tests layers whose state visits the device for its update: against runs that update on the host
-// they give the same bits, from the same bytes, in an order that holds nothing up.
+// Tests layers whose state visits the device for its update: chunk by chunk they give the bits of
+// an update on the host, from the same bytes, in an order that holds nothing up. modes_test.cpp has
+// whole runs of all kinds.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,44 +22,15 @@
 namespace strata::test {
 namespace {
 
-struct Case {
-  DType dtype, moments;
-  UpdateTiming timing;
-  std::int64_t passes;
-  bool tied;
-  int ranks;
-};
-
-constexpr Case kCases[] = {
-    {DType::kF64, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1},
-    {DType::kF64, DType::kF32, UpdateTiming::kOnArrival, 2, true, 1},
-    {DType::kF32, DType::kF32, UpdateTiming::kOnArrival, 1, true, 2},
-    {DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 2, false, 2},
-    {DType::kBF16, DType::kBF16, UpdateTiming::kBeforeUse, 1, true, 1},
-    {DType::kBF16, DType::kBF16, UpdateTiming::kOnArrival, 1, false, 1},
-    {DType::kBF16, DType::kBF16, UpdateTiming::kOnArrival, 2, false, 2},
-};
-
-RunConfig config_of(const Case& c) {
+RunConfig config_of(UpdateTiming timing) {
   RunConfig config = tiny_config();
-  config.debug.poison_slots = true;
-  config.run.dtype = c.dtype;
-  config.optimizer.moment_dtype = c.moments;
-  config.optimizer.gradient_dtype = c.dtype == DType::kF64 ? DType::kF32 : DType::kBF16;
-  config.optimizer.timing = c.timing;
-  if (c.timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+  config.run.dtype = DType::kBF16;
+  config.optimizer.gradient_dtype = DType::kBF16;
+  config.optimizer.timing = timing;
+  if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
   config.schedule.sub_batches = 2;
-  config.schedule.passes = c.passes;
-  config.model.llama.tie_word_embeddings = c.tied;
   config.model.llama.num_hidden_layers = 4;
   return config;
-}
-
-std::string text_of(const Case& c) {
-  return std::string(name_of(c.dtype)) + ", moments in " + std::string(name_of(c.moments)) + ", " +
-         std::string(enum_name(kUpdateTimingNames, c.timing)) + ", passes " +
-         std::to_string(c.passes) + ", tied " + std::to_string(c.tied) + ", ranks " +
-         std::to_string(c.ranks);
 }
 
 std::vector<std::size_t> on_lane(const Recorder& r, std::vector<std::size_t> found, Lane lane) {
@@ -70,9 +42,8 @@ constexpr int kManyLayers = WeightStore::kUpdateLead + 4;
 
 /// Two steps, before_use, all layers interleaved.
 RunConfig more_layers_than_lead() {
-  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  RunConfig config = config_of(UpdateTiming::kBeforeUse);
   config.run.steps = 2;
-  config.debug.poison_slots = false;
   config.model.llama.num_hidden_layers = kManyLayers;
   config.optimizer.interleave = 1;
   config.schedule.weight_slots = 2;
@@ -81,35 +52,10 @@ RunConfig more_layers_than_lead() {
 
 }  // namespace
 
-TEST_CASE("interleaving does not change a bit") {
-  for (const Case& c : kCases) {
-    INFO(text_of(c));
-    RunConfig config = config_of(c);
-    const RunResult plain = run_tiny(config, c.ranks);
-    config.optimizer.interleave = 0.5;
-    config.optimizer.deferred_units = 2;
-    config.schedule.gradient_sums = GradientSums::kDevice;
-    CHECK(run_tiny(config, c.ranks) == plain);
-    config.optimizer.interleave = 1;
-    config.schedule.gradient_sums = GradientSums::kHost;
-    config.schedule.weight_slots = 1;
-    // One thread for all lanes would wait for the other rank in two places.
-    config.debug.execution = c.ranks == 1 ? Execution::kShuffled : Execution::kThreads;
-    CHECK(run_tiny(config, c.ranks) == plain);
-    config.optimizer.interleave = 0.7;
-    config.schedule.resident_units = 2;
-    config.schedule.weight_slots = std::nullopt;
-    config.debug.execution = Execution::kThreads;
-    const bool ring = c.timing == UpdateTiming::kOnArrival && c.passes == 1;
-    if (ring) config.optimizer.gradient_ring = 4;
-    CHECK(run_tiny(config, c.ranks) == plain);
-  }
-}
-
 TEST_CASE("a layer of more than one chunk does not change a bit", "[slow]") {
-  RunConfig config = config_of({DType::kBF16, DType::kBF16, UpdateTiming::kBeforeUse, 1, false, 1});
+  RunConfig config = config_of(UpdateTiming::kBeforeUse);
+  config.optimizer.moment_dtype = DType::kBF16;
   config.run.steps = 2;
-  config.debug.poison_slots = false;
   config.model.llama.num_hidden_layers = 1;
   config.model.llama.intermediate_size = 140'001;
   config.schedule.sub_batches = 1;
@@ -120,36 +66,13 @@ TEST_CASE("a layer of more than one chunk does not change a bit", "[slow]") {
   CHECK(run_tiny(config) == plain);
 }
 
-TEST_CASE("steps with interleaved layers have no race, and update them on the out-lane") {
-  for (const Case& c : kCases) {
-    INFO(text_of(c));
-    RunConfig config = config_of(c);
-    config.debug.poison_slots = false;
-    config.optimizer.interleave = 0.5;
-    config.optimizer.deferred_units = 2;  // on arrival one of the two interleaved layers
-    config.schedule.activation_slots = 4;
-    Recorder r;
-    trace_run(r, config, c.ranks);
-    const std::vector<Race> races = r.races(1);
-    CHECK((races.empty() ? "" : races.front().text) == "");
-    for (int block = 0; block < 6; ++block) {
-      const std::vector<std::size_t> updates = r.find(AdamW::kName, {"update", -1, block, -1});
-      if (block == 5 && c.tied) continue;
-      CHECK(!updates.empty());
-      const Lane lane = block == 2 || block == 4 ? Lane::kOut : Lane::kHost;
-      CHECK(on_lane(r, updates, lane) == updates);
-    }
-  }
-}
-
 TEST_CASE("waits that protect state on its way are found when left out") {
   for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
     for (const WaitFor omitted :
          {WaitFor::kFilled, WaitFor::kReuse, WaitFor::kUpdated, WaitFor::kDecided}) {
       INFO(std::string(enum_name(kUpdateTimingNames, timing))
            << ", left out: " << std::string(name_of(omitted)));
-      RunConfig config = config_of({DType::kBF16, DType::kF32, timing, 1, false, 1});
-      config.debug.poison_slots = false;
+      RunConfig config = config_of(timing);
       config.debug.execution = Execution::kEager;  // the numbers stay right
       config.optimizer.interleave = 1;
       Recorder r;
@@ -170,9 +93,8 @@ TEST_CASE("state that is updated in forward travels with the loads, while earlie
   for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
     for (const bool spilled : {false, true}) {
       INFO(std::string(enum_name(kUpdateTimingNames, timing)) << ", spilled " << spilled);
-      RunConfig config = config_of({DType::kBF16, DType::kF32, timing, 1, false, 1});
+      RunConfig config = config_of(timing);
       config.run.steps = 2;
-      config.debug.poison_slots = false;
       config.optimizer.interleave = 1;
       config.optimizer.deferred_units = 5;
       config.schedule.weight_slots = 2;
@@ -235,7 +157,7 @@ TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the 
     }
     return sum;
   };
-  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  RunConfig config = config_of(UpdateTiming::kBeforeUse);
   const Setup host = make_setup(config, 0, 1, {});
   config.optimizer.interleave = 0.5;
   const Setup some = make_setup(config, 0, 1, {});

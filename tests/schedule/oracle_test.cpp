@@ -1,11 +1,11 @@
-// Tests the trace of whole training steps: no races, the overlap that is promised, and the same
-// submissions in every execution. That races are found is tested by leaving out waits on purpose.
+// Tests the trace of whole training steps: the overlap that is promised, work that is not done
+// twice, and the same submissions in every execution. modes_test.cpp finds no race in any mode;
+// here waits are left out on purpose, and the races between the work that they order are found.
 
 #include <algorithm>
 #include <functional>
 #include <string>
 
-#include "strata/base/bytes.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"
@@ -68,58 +68,7 @@ bool moves_cell(const Recorder& r, std::size_t record) {
   return what.kind == SubmissionKind::kCopy && what.accesses.writes.front().bytes == bytes;
 }
 
-std::string first_race(const Recorder& r) {
-  const std::vector<Race> races = r.races(1);
-  return races.empty() ? "" : races.front().text;
-}
-
 }  // namespace
-
-TEST_CASE("training steps have no race in any mode") {
-  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
-    for (const DType dtype : {DType::kF64, DType::kBF16}) {
-      for (const int ranks : {1, 2}) {
-        RunConfig config = tight_config();
-        config.run.dtype = dtype;
-        config.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
-        config.optimizer.timing = timing;
-        if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
-        Recorder r;
-        trace_run(r, config, ranks);
-        CHECK(r.records().size() > 100);
-        CHECK(first_race(r) == "");
-      }
-    }
-  }
-}
-
-TEST_CASE("training steps have no race while cells keep more or less") {
-  RunConfig config = tight_config();
-  config.debug.poison_slots = true;
-  config.schedule.activations = KeepLevel::kAttentionOut;
-  const std::size_t bytes = make_setup(config, 0, 1, {}).device_bytes();
-  config.schedule.activations = std::nullopt;
-  config.memory.device_limit = ByteSize{bytes + 4 * kKiB};
-  Recorder r;
-  trace_run(r, config);
-  CHECK(!r.find("matmul", {.phase = "backward"}).empty());
-  CHECK(first_race(r) == "");
-}
-
-TEST_CASE("training steps have no race while cells spill, in either form of boundaries") {
-  for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
-    for (const std::int64_t slots : {1, 3, 100}) {
-      RunConfig config = spilling_config();
-      config.schedule.spill_dtype = form;
-      config.schedule.spill_slots = slots;
-      config.debug.poison_slots = slots != 3;
-      Recorder r;
-      trace_run(r, config);
-      CHECK(first_race(r) == "");
-      CHECK(r.find(QuantizeRows::kName).empty() == (form == BoundaryForm::kExact));
-    }
-  }
-}
 
 TEST_CASE("waits that protect spilled cells and boundaries in int8 are found when left out") {
   for (const WaitFor omitted : {WaitFor::kFilled, WaitFor::kReuse}) {
@@ -236,71 +185,6 @@ TEST_CASE("backward runs again what forward did not keep and nothing else") {
   }
 }
 
-TEST_CASE("steps of one pass, whose norms the device takes, have no race") {
-  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      for (const int ranks : {1, 2}) {
-        RunConfig config = tight_config();
-        config.run.dtype = dtype;
-        config.optimizer.gradient_dtype = dtype;
-        config.optimizer.timing = timing;
-        config.optimizer.deferred_units = 0;
-        config.schedule.passes = 1;
-        if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
-        Recorder r;
-        trace_run(r, config, ranks);
-        CHECK(first_race(r) == "");
-      }
-    }
-  }
-}
-
-TEST_CASE("training steps have no race while state lives on the device", "[long]") {
-  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
-    for (const std::int64_t passes : {1, 2}) {
-      for (const std::int64_t resident : {0, 1, 3, 6}) {
-        for (const int ranks : {1, 2}) {
-          RunConfig config = tight_config();
-          config.run.dtype = DType::kBF16;
-          config.optimizer.gradient_dtype = DType::kBF16;
-          config.optimizer.timing = timing;
-          if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
-          config.schedule.passes = passes;
-          config.schedule.resident_units = resident;
-          config.schedule.gradient_sums = GradientSums::kDevice;
-          Recorder r;
-          trace_run(r, config, ranks);
-          INFO("passes " << passes << ", resident " << resident << ", ranks " << ranks);
-          CHECK(first_race(r) == "");
-          const std::vector<std::size_t> updates = r.find(AdamW::kName);
-          const auto on_device = std::ranges::count_if(
-              updates, [&](std::size_t i) { return r.records()[i].lane == Lane::kOut; });
-          CHECK((on_device > 0) == (resident > 0));
-          CHECK((on_device == std::ssize(updates)) == (resident == 6));
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("speculative steps have no race") {
-  for (const std::int64_t passes : {1, 2}) {
-    for (const std::int64_t resident : {0, 2}) {
-      for (const int ranks : {1, 2}) {
-        RunConfig config = speculative_config();
-        config.optimizer.deferred_units = passes - 1;  // unit 3 also without
-        config.schedule.passes = passes;
-        config.schedule.resident_units = resident;
-        Recorder r;
-        trace_run(r, config, ranks);
-        INFO("passes " << passes << ", resident " << resident << ", ranks " << ranks);
-        CHECK(!r.find("restore_state").empty());
-        CHECK(first_race(r) == "");
-      }
-    }
-  }
-}
-
 TEST_CASE("what keeps unconfirmed weights from being read is found when left out") {
   RunConfig config = speculative_config();
   config.debug.execution = Execution::kEager;
@@ -322,30 +206,6 @@ TEST_CASE("what keeps unconfirmed weights from being read is found when left out
   }
 }
 
-TEST_CASE("training steps with a gradient ring have no race") {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int ranks : {1, 2}) {
-      for (const std::int64_t deferred : {0, 1, 2}) {
-        RunConfig config = ring_config();
-        if (deferred == 2) config.schedule.resident_units = 4;
-        if (deferred == 1) {
-          config.schedule.passes = 2;
-          config.schedule.gradient_sums = GradientSums::kDevice;
-        }
-        config.run.dtype = dtype;
-        config.optimizer.gradient_dtype = DType::kBF16;
-        config.optimizer.moment_dtype = DType::kBF16;
-        config.optimizer.deferred_units = deferred;
-        config.optimizer.gradient_ring = deferred + 2;
-        Recorder r;
-        trace_run(r, config, ranks);
-        CHECK(r.records().size() > 100);
-        CHECK(first_race(r) == "");
-      }
-    }
-  }
-}
-
 TEST_CASE("everything resident crosses the link with batches, losses and norms alone") {
   RunConfig config = tight_config();
   config.schedule.resident_units = 6;
@@ -361,34 +221,6 @@ TEST_CASE("everything resident crosses the link with batches, losses and norms a
     norms += static_cast<std::size_t>(SquaredNorm::partials(block.elements)) * sizeof(double);
   }
   CHECK(assembly.gradients().offloaded_bytes() == norms);
-}
-
-TEST_CASE("a gradient ring without its waits is found as a race") {
-  for (const WaitFor omitted : {WaitFor::kArrived, WaitFor::kTaken}) {
-    RunConfig config = ring_config();
-    config.model.llama.tie_word_embeddings = false;  // what is summed on the host waits too
-    config.debug.execution = Execution::kEager;
-    Recorder r;
-    trace_run(r, config, 1, omitted);
-    INFO("left out: " << std::string(name_of(omitted)));
-    CHECK(!r.races(1).empty());
-  }
-}
-
-TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
-  for (int kind = 0; kind < kProtectingWaitCount; ++kind) {
-    const auto omitted = static_cast<WaitFor>(kind);
-    if (omitted == WaitFor::kSaved) continue;  // these runs save nothing; tests/run has it
-    RunConfig config = tight_config();
-    config.debug.execution = Execution::kEager;  // the numbers stay right; only the order is wrong
-    // Gradients of several passes are added by the host lane and wait there; those of one arrive.
-    if (omitted == WaitFor::kArrived) config.schedule.passes = 1;
-    if (omitted == WaitFor::kDecided) config.schedule.resident_units = 2;
-    Recorder r;
-    trace_run(r, config, omitted == WaitFor::kGathered ? 2 : 1, omitted);
-    INFO("left out: " << std::string(name_of(omitted)));
-    CHECK(!r.races(1).empty());
-  }
 }
 
 TEST_CASE("loads, spills, offloads and updates may run during compute") {
@@ -527,60 +359,6 @@ TEST_CASE("a step allocates nothing and waits for nothing") {
   CHECK(assembly.device().wait_calls() - waits <= 1 + config.schedule.passes);
   CHECK(assembly.device().allocations() == allocations);
   assembly.synchronize();
-}
-
-namespace {
-
-void check_planned_bytes(const RunConfig& config) {
-  const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  const MemoryPlan& plan = assembly.setup().plan;
-  for (const Arena* arena : assembly.arenas()) {
-    CHECK(arena->used() == plan.total(arena->space()));
-    for (const LedgerEntry& taken : arena->ledger()) {
-      const auto planned = std::find_if(plan.entries().begin(), plan.entries().end(),
-                                        [&](const MemoryPlan::Entry& e) {
-                                          return e.space == arena->space() && e.name == taken.name;
-                                        });
-      INFO(taken.name);
-      CHECK(planned != plan.entries().end());
-    }
-  }
-  CHECK(assembly.device().device_bytes_in_use() >= plan.total(Space::kDevice));
-  CHECK(assembly.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
-}
-
-}  // namespace
-
-TEST_CASE("every planned byte is taken and no other") {
-  check_planned_bytes(ring_config());
-  check_planned_bytes(speculative_config());
-  for (const std::int64_t slots : {3, 100}) {
-    for (const DType dtype : {DType::kF64, DType::kBF16}) {
-      RunConfig config = tight_config();
-      if (slots == 3) config.schedule.spill = KeepLevel::kAttentionOut;
-      config.run.dtype = dtype;
-      config.schedule.activation_slots = slots;
-      config.schedule.passes = slots == 3 ? 2 : 1;  // norms on the host, and on the device
-      config.schedule.resident_units = dtype == DType::kBF16 ? 3 : 0;
-      config.optimizer.interleave = slots == 3 ? 0.5 : 0;
-      // Room for some of what cells may keep.
-      config.memory.device_limit =
-          ByteSize{make_setup(config, 0, 1, {}).device_bytes() + 20 * kKiB};
-      const Budget budget{.device_limit = config.memory.device_limit->bytes};
-      CHECK(make_setup(config, 0, 1, budget).kept.count(KeepLevel::kRecompute) < 12);
-      check_planned_bytes(config);
-    }
-  }
-}
-
-TEST_CASE("every planned byte of boundaries in int8 and of all tiers is taken and no other") {
-  for (const KeepLevel kept : kKeepLevels) {
-    RunConfig config = spilling_config();
-    config.schedule.activations = kept;
-    config.schedule.spill_dtype = BoundaryForm::kInt8;
-    check_planned_bytes(config);
-  }
 }
 
 }  // namespace strata::test

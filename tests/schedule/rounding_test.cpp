@@ -259,6 +259,25 @@ double int8_error(std::int64_t width) {
 
 }  // namespace
 
+TEST_CASE("in int8 forward and its loss are exact") {
+  RunConfig c = tiny_config();
+  c.run.steps = 1;
+  c.schedule.activations = KeepLevel::kRecompute;
+  const RunResult exact = run_tiny(c);
+  c.schedule.spill_dtype = BoundaryForm::kInt8;
+  const RunResult int8 = run_tiny(c);
+  CHECK(int8.losses == exact.losses);
+  CHECK(int8.norms != exact.norms);
+  RunConfig full = c;
+  full.schedule.activations = KeepLevel::kFull;
+  CHECK(run_tiny(full).norms != int8.norms);  // what is kept was made from the exact input
+  // The head's gradient needs no boundary but its own, which is not spilled.
+  c.optimizer.grad_clip = std::nullopt;
+  const RunResult unclipped = run_tiny(c);
+  c.schedule.spill_dtype = BoundaryForm::kExact;
+  CHECK(unclipped.weights.at("lm_head.weight") == run_tiny(c).weights.at("lm_head.weight"));
+}
+
 TEST_CASE("gradients through boundaries in int8 err in proportion to what int8 rounds off") {
   // The yardstick is measured: how far the run in bf16 is from that in f64. There layer inputs are
   // rounded too, and everything else besides. Errors of gradients grow in proportion to first

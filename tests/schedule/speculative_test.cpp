@@ -1,14 +1,11 @@
-// Tests speculative updates against updates before use: every bit of the training state must be the
-// same, whatever the steps are like.
+// Tests speculative updates against updates before use where steps are not as usual: every bit of
+// the training state must be the same. modes_test.cpp has steps that are clipped or not.
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -26,22 +23,6 @@
 namespace strata::test {
 namespace {
 
-using State = std::vector<std::vector<std::byte>>;
-
-/// Everything that an update changes: the bytes of weights, low halves and moments by block.
-State state_of(TrainingState& state) {
-  State bytes;
-  for (const BlockId b : state.ids()) {
-    const BlockState& s = state.block(b);
-    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v}) {
-      if (!*view) continue;
-      const auto* data = static_cast<const std::byte*>(view->data);
-      bytes.emplace_back(data, data + view->bytes().bytes);
-    }
-  }
-  return bytes;
-}
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// What arrives at an optimizer in a step.
@@ -55,7 +36,7 @@ struct FedStep {
 };
 
 struct Fed {
-  std::vector<State> states;  ///< after every step
+  std::vector<StateBytes> states;  ///< after every step
   std::vector<StepOutcome> outcomes;
   std::int64_t updates = 0;
   std::string error;  ///< of the last step
@@ -131,7 +112,7 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
     } catch (const NumericalError& error) {
       fed.error = error.what();
     }
-    fed.states.push_back(state_of(state));
+    fed.states.push_back(state_bytes(state));
     if (!fed.error.empty()) break;
   }
   fed.updates = engine.updates();
@@ -231,148 +212,6 @@ TEST_CASE("weights that are not finite after a speculative update end the run by
   CHECK(speculative.error == reference.error);
 }
 
-namespace {
-
-/// What a run leaves, by rank.
-struct Left {
-  RunResult run;
-  std::vector<State> states;
-  std::vector<bool> missed;
-  int speculated = 0;
-
-  [[nodiscard]] bool same_numbers(const Left& other) const {
-    return run == other.run && states == other.states;
-  }
-  [[nodiscard]] std::size_t misses() const {
-    return static_cast<std::size_t>(std::count(missed.begin(), missed.end(), true));
-  }
-};
-
-Left train(const RunConfig& config, int ranks, const TinyHooks& hooks = {}) {
-  std::mutex mutex;
-  Left left;
-  left.states.resize(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Ranks& group) {
-    TinyAssembly assembly(config, group, hooks);
-    RunResult run;
-    std::vector<bool> missed;
-    for (std::int64_t step = 0; step < config.run.steps; ++step) {
-      assembly.submit(step, config.optimizer.lr);
-    }
-    assembly.synchronize();
-    for (const StepOutcome& step : assembly.take_outcomes()) {
-      run.losses.push_back(step.loss.value());
-      run.norms.push_back(step.grad_norm);
-      missed.push_back(step.missed);
-    }
-    run.weights = gather_weights(assembly.state(), group);
-    const std::lock_guard lock(mutex);
-    left.states[static_cast<std::size_t>(group.rank())] = state_of(assembly.state());
-    if (group.rank() != 0) return;
-    left.run = std::move(run);
-    left.missed = std::move(missed);
-    left.speculated = assembly.setup().speculated_units();
-  });
-  return left;
-}
-
-RunConfig speculative(RunConfig config, std::int64_t deferred) {
-  config.optimizer.timing = UpdateTiming::kSpeculative;
-  config.optimizer.deferred_units = deferred;
-  return config;
-}
-
-}  // namespace
-
-TEST_CASE("speculative steps are bitwise those of updates before use") {
-  RunConfig plain = tiny_config();
-  plain.run.steps = 4;
-  plain.model.llama.num_hidden_layers = 2;
-  plain.schedule.sub_batches = 2;
-  plain.debug.poison_slots = true;
-  plain.debug.execution = Execution::kEager;
-  struct Case {
-    std::string what;
-    std::function<void(RunConfig&)> change;
-    int ranks = 1;
-    int units = 4;  ///< that are speculated if none is deferred
-  };
-  const auto bf16 = [](RunConfig& c) {
-    c.run.dtype = DType::kBF16;
-    c.optimizer.gradient_dtype = DType::kBF16;
-  };
-  const auto tied = [](RunConfig& c) { c.model.llama.tie_word_embeddings = true; };
-  const std::vector<Case> cases{
-      {"f64, threads", [](RunConfig& c) { c.debug.execution = Execution::kThreads; }},
-      {"bf16", bf16},
-      {"bf16 moments, tied, two ranks",
-       [&](RunConfig& c) {
-         bf16(c);
-         tied(c);
-         c.optimizer.moment_dtype = DType::kBF16;
-         c.debug.execution = Execution::kThreads;  // one thread cannot wait for ranks on two lanes
-       },
-       2},
-      {"bf16 moments, two passes summed on the device",
-       [&](RunConfig& c) {
-         bf16(c);
-         c.optimizer.moment_dtype = DType::kBF16;
-         c.schedule.passes = 2;
-         c.schedule.gradient_sums = GradientSums::kDevice;
-       }},
-      {"tied, two passes, shuffled",
-       [&](RunConfig& c) {
-         tied(c);
-         c.schedule.passes = 2;
-         c.debug.execution = Execution::kShuffled;
-       }},
-      {"two resident units",
-       [&](RunConfig& c) {
-         bf16(c);
-         c.schedule.resident_units = 2;
-       },
-       1, 2},
-      {"one of two layers interleaved",
-       [&](RunConfig& c) {
-         bf16(c);
-         c.optimizer.interleave = 0.5;
-       },
-       1, 3},
-  };
-  for (const Case& c : cases) {
-    RunConfig base = plain;
-    c.change(base);
-    base.optimizer.grad_clip = 1e9;
-    const Left unclipped = train(base, c.ranks);
-    std::vector<double> norms = unclipped.run.norms;
-    std::sort(norms.begin(), norms.end());
-    // Clipped steps change the later ones, so that this is only about the middle.
-    const double between = (norms[1] + norms[2]) / 2;
-    const std::vector<double> clips{between, 1e9, 1e-6};
-    for (const double clip : std::span(clips).first(c.ranks > 1 ? 1 : 3)) {  // ranks take longer
-      INFO(c.what << ", clip " << clip);
-      base.optimizer.grad_clip = clip;
-      const Left reference = train(base, c.ranks);
-      const Left all = train(speculative(base, 0), c.ranks);
-      CHECK(all.speculated == c.units);
-      CHECK(all.same_numbers(reference));
-      CHECK(reference.misses() == 0);
-      const auto clipped = static_cast<std::size_t>(
-          std::count_if(reference.run.norms.begin(), reference.run.norms.end(),
-                        [&](double norm) { return norm > clip; }));
-      CHECK(all.misses() == clipped);
-      if (clip == 1e9) CHECK(clipped == 0);
-      if (clip == between) CHECK((clipped > 0 && clipped < 4));
-      if (clip == 1e-6) CHECK(clipped == 4);
-      const Left some = train(speculative(base, 2), c.ranks);
-      CHECK(some.speculated > 0);
-      CHECK(some.speculated < all.speculated);
-      CHECK(some.same_numbers(reference));
-      CHECK(some.missed == all.missed);
-    }
-  }
-}
-
 TEST_CASE("speculative steps without targets or with wrong numbers leave what before use leaves") {
   RunConfig config = tiny_config();
   config.run.steps = 6;
@@ -392,7 +231,7 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
   const auto run = [&](const RunConfig& c) {
     const auto self = make_self_ranks();
     TinyAssembly assembly(c, *self, hooks);
-    std::vector<State> states;
+    std::vector<StateBytes> states;
     std::vector<double> validations;
     std::vector<bool> missed;
     for (std::int64_t step = 0; step < c.run.steps; ++step) {
@@ -405,7 +244,7 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
         CHECK(std::isnan(weight));
         weight = kept;
       }
-      states.push_back(state_of(assembly.state()));
+      states.push_back(state_bytes(assembly.state()));
       // A validation would leave weights on the device that step 4 could use instead of the NaN.
       if (step != 3) validations.push_back(assembly.evaluate());
     }
@@ -415,7 +254,9 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
     return std::tuple(states, validations, missed);
   };
   const auto [states, validations, never] = run(config);
-  const auto [early_states, early_validations, missed] = run(speculative(config, 1));
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  config.optimizer.deferred_units = 1;
+  const auto [early_states, early_validations, missed] = run(config);
   CHECK((states[2] == states[1]));
   CHECK((states[4] == states[3]));
   CHECK((states[5] != states[4]));

@@ -60,6 +60,24 @@ void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
   });
 }
 
+std::string first_race(const Recorder& recorder) {
+  const std::vector<Race> races = recorder.races(1);
+  return races.empty() ? "" : races.front().text;
+}
+
+StateBytes state_bytes(TrainingState& state) {
+  StateBytes bytes;
+  for (const BlockId b : state.ids()) {
+    const BlockState& s = state.block(b);
+    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v}) {
+      if (!*view) continue;
+      const auto* data = static_cast<const std::byte*>(view->data);
+      bytes.emplace_back(data, data + view->bytes().bytes);
+    }
+  }
+  return bytes;
+}
+
 RunResult run_steps(TinyAssembly& assembly) {
   RunResult result;
   assembly.submit_steps(0, assembly.setup().config.run.steps);

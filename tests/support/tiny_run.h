@@ -2,6 +2,7 @@
 // plan compare such runs with each other.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,12 +31,20 @@ struct RunResult {
 /// one kind of wait left out.
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
                std::optional<WaitFor> omit = {});
+/// Returns the first race of a trace as text, or "".
+[[nodiscard]] std::string first_race(const Recorder& recorder);
 /// The master weights of all ranks by tensor name.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(const TrainingState& state,
                                                                         Ranks& ranks);
 /// The gradients of the last step as the optimizer read them, likewise.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_gradients(
     const TrainingState& state, Ranks& ranks);
+/// The bytes of weights, low halves and moments, tensor by tensor: everything that an update
+/// changes.
+using StateBytes = std::vector<std::vector<std::byte>>;
+/// Returns those of a rank's blocks, whose memory the host reads wherever it is: on the cpu
+/// backend.
+[[nodiscard]] StateBytes state_bytes(TrainingState& state);
 /// ||a - b|| / ||b||; infinity if sizes differ or a value is not finite.
 [[nodiscard]] double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 

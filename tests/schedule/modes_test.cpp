@@ -1,0 +1,287 @@
+// Tests every row of the table of modes: its training has the bits of its plain run, its trace has
+// no race, what it takes is what was planned, and updates run where and when its rows of blocks
+// say. That races are found is tested by leaving out kinds of waits on purpose. The fast cases take
+// rows at a fixed stride, the long ones all others.
+
+#include "modes.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "support/catch.h"
+#include "support/thread_ranks.h"
+
+namespace strata::test {
+namespace {
+
+/// Everything that training changes.
+struct Trained {
+  std::vector<double> losses, norms;
+  std::vector<StateBytes> states;  ///< by rank
+
+  /// Returns the first thing that is not bitwise the same, or "".
+  [[nodiscard]] std::string difference(const Trained& other) const {
+    if (losses != other.losses) return "losses";
+    if (norms != other.norms) return "norms";
+    for (std::size_t rank = 0; rank < states.size(); ++rank) {
+      for (std::size_t i = 0; i < states[rank].size(); ++i) {
+        if (states[rank][i] == other.states.at(rank).at(i)) continue;
+        return "tensor " + std::to_string(i) + " of the state of rank " + std::to_string(rank);
+      }
+    }
+    return "";
+  }
+};
+
+/// Trains a mode's steps; `look` sees the assembly of the first rank, whose trace is recorded.
+Trained train(const Mode& mode, TraceSink* trace,
+              const std::function<void(TinyAssembly&, const std::vector<StepOutcome>&)>& look) {
+  Trained trained;
+  trained.states.resize(static_cast<std::size_t>(mode.ranks));
+  run_ranks(mode.ranks, [&](Ranks& group) {
+    const bool first = group.rank() == 0;
+    TinyAssembly assembly(mode.config, group, {.trace = first ? trace : nullptr});
+    assembly.submit_steps(0, mode.config.run.steps);
+    assembly.synchronize();
+    trained.states[static_cast<std::size_t>(group.rank())] = state_bytes(assembly.state());
+    if (!first) return;
+    const std::vector<StepOutcome> outcomes = assembly.take_outcomes();
+    for (const StepOutcome& outcome : outcomes) {
+      trained.losses.push_back(outcome.loss.value());
+      trained.norms.push_back(outcome.grad_norm);
+    }
+    if (look) look(assembly, outcomes);
+  });
+  return trained;
+}
+
+/// What each arena has given out is what was planned, byte by byte and name by name.
+void check_memory(TinyAssembly& assembly) {
+  const MemoryPlan& plan = assembly.setup().plan;
+  for (const Arena* arena : assembly.arenas()) {
+    CHECK(arena->used() == plan.total(arena->space()));
+    for (const LedgerEntry& taken : arena->ledger()) {
+      INFO(taken.name);
+      CHECK(std::ranges::any_of(plan.entries(), [&](const MemoryPlan::Entry& e) {
+        return e.space == arena->space() && e.name == taken.name;
+      }));
+    }
+  }
+  CHECK(assembly.device().device_bytes_in_use() >= plan.total(Space::kDevice));
+  CHECK(assembly.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
+}
+
+/// Every block is updated by the lane that its row names, and only where there is reason to is an
+/// update taken back.
+void check_updates(const RunConfig& config, const TinyAssembly& assembly, const Recorder& r,
+                   const std::vector<StepOutcome>& outcomes) {
+  const PerBlock<BlockPlan>& rows = assembly.setup().state.blocks;
+  std::size_t on_device = 0;
+  const std::vector<std::size_t> updates = r.find(AdamW::kName);
+  for (const std::size_t i : updates) {
+    const TraceRecord& record = r.records()[i];
+    const bool device = rows[BlockId(record.what.tag.unit)].updated_on_device();
+    CHECK(record.lane == (device ? Lane::kOut : Lane::kHost));
+    on_device += device ? 1 : 0;
+  }
+  const std::int64_t resident = *config.schedule.resident_units;
+  CHECK((on_device > 0) == (resident > 0 || config.optimizer.interleave.value_or(0) > 0));
+  CHECK((on_device == updates.size()) == (resident >= std::ssize(rows)));
+  const bool speculates = assembly.setup().speculated_units() > 0;
+  CHECK(r.find("restore_state").empty() != speculates);
+  for (const StepOutcome& outcome : outcomes) {
+    CHECK(outcome.missed == (speculates && outcome.grad_norm > config.optimizer.grad_clip));
+  }
+}
+
+/// Makes a row harder: slots are filled with NaN before each use, and most rows of one rank do the
+/// work of all lanes in a random order. (One thread for all lanes would wait for other ranks in two
+/// places.) Speculative rows take turns in how many of their steps are clipped.
+Mode hardened(Mode mode, std::size_t number) {
+  RunConfig& c = mode.config;
+  c.debug.poison_slots = true;
+  if (mode.ranks > 1) c.run.threads = 1;
+  if (mode.ranks == 1 && number % 4 != 1 && c.debug.execution == Execution::kThreads) {
+    c.debug.execution = Execution::kShuffled;
+    c.debug.shuffle_seed = static_cast<std::int64_t>(number);
+  }
+  const bool default_clip = c.optimizer.grad_clip == tiny_config().optimizer.grad_clip;
+  if (c.optimizer.timing == UpdateTiming::kSpeculative && default_clip) {
+    c.optimizer.grad_clip = std::array{kClipsAll, kClipsSome, kClipsNone}[number % 3];
+  }
+  return mode;
+}
+
+/// The rows of a table at a fixed stride, or all others.
+enum class Rows : std::uint8_t { kSpread, kOthers };
+
+struct Sample {
+  Rows rows = Rows::kSpread;
+  std::size_t stride = 1;
+  std::int64_t steps = 4;        ///< at most
+  std::string_view timing = "";  ///< of rows whose names begin with it; all if it is empty
+};
+
+/// Returns in how many rows some speculative updates were taken back, and others not.
+int check_modes(const std::vector<Mode>& modes, const Sample& sample) {
+  std::map<std::string, Trained> plain_runs;
+  int mixed = 0;
+  for (std::size_t number = 0; number < modes.size(); ++number) {
+    if ((number % sample.stride == 0) != (sample.rows == Rows::kSpread)) continue;
+    if (!modes[number].name.starts_with(sample.timing)) continue;
+    INFO(modes[number].name);
+    Mode mode = hardened(modes[number], number);
+    mode.config.run.steps = std::min(mode.config.run.steps, sample.steps);
+    const Mode plain = plain_mode(mode);
+    const std::string key = config_hash(plain.config) + " " + std::to_string(plain.ranks);
+    if (!plain_runs.contains(key)) plain_runs[key] = train(plain, nullptr, {});
+    Recorder r;
+    r.start();
+    const Trained trained =
+        train(mode, &r, [&](TinyAssembly& assembly, const std::vector<StepOutcome>& outcomes) {
+          r.stop();
+          check_memory(assembly);
+          check_updates(mode.config, assembly, r, outcomes);
+          const std::vector<KeepLevel>& levels = assembly.setup().kept.levels;
+          CHECK((std::ranges::adjacent_find(levels, std::ranges::not_equal_to()) != levels.end()) ==
+                mode.config.memory.device_limit.has_value());
+          const auto missed = std::ranges::count(outcomes, true, &StepOutcome::missed);
+          mixed += missed > 0 && missed < std::ssize(outcomes) ? 1 : 0;
+        });
+    CHECK(trained.difference(plain_runs[key]) == "");
+    CHECK(first_race(r) == "");
+    const bool exact = mode.config.schedule.spill_dtype == BoundaryForm::kExact;
+    CHECK(r.find(QuantizeRows::kName).empty() == exact);
+    CHECK(r.records().size() > 100);
+  }
+  return mixed;
+}
+
+// Strides have no factor in common with the lengths of the loops that make the tables.
+constexpr std::size_t kStateStride = 19;
+constexpr std::size_t kCellStride = 11;
+constexpr std::size_t kUpdateStride = 17;
+constexpr std::size_t kSpeculativeStride = 5;
+
+}  // namespace
+
+TEST_CASE("training changes the weights and every norm is positive") {
+  RunConfig config = tiny_config();
+  const RunResult trained = run_tiny(config);
+  config.run.steps = 0;
+  const RunResult initial = run_tiny(config);
+  REQUIRE(trained.losses.size() == 3);
+  for (const double norm : trained.norms) CHECK(norm > 0.0);
+  for (const auto& [name, values] : initial.weights) {
+    INFO(name);
+    CHECK(trained.weights.at(name) != values);
+  }
+}
+
+TEST_CASE("the loss falls when the same rows are seen again") {
+  RunConfig config = tiny_config();
+  config.run.steps = 60;
+  config.model.llama.vocab_size = 11;
+  const RunResult result = run_tiny(config);
+  CHECK(result.losses.back() < result.losses.front() - 0.1);
+}
+
+TEST_CASE("modes of all timings and placements train as their plain runs do, without a race") {
+  check_modes(state_modes(), {.stride = kStateStride});
+}
+
+TEST_CASE("modes of slots and of what cells keep train as their plain runs do, without a race") {
+  check_modes(cell_modes(), {.stride = kCellStride});
+}
+
+TEST_CASE("modes of deferred units and rings train as their plain runs do, without a race") {
+  check_modes(update_modes(), {.stride = kUpdateStride});
+}
+
+TEST_CASE("right and wrong guesses that nothing is clipped leave what updates before use leave") {
+  CHECK(check_modes(speculative_modes(), {.stride = kSpeculativeStride}) > 0);
+}
+
+TEST_CASE("every mode of updates before use trains as its plain run does", "[long]") {
+  check_modes(state_modes(), {Rows::kOthers, kStateStride, 2, "before_use"});
+}
+
+TEST_CASE("every mode of updates on arrival trains as its plain run does", "[long]") {
+  check_modes(state_modes(), {Rows::kOthers, kStateStride, 2, "on_arrival"});
+}
+
+TEST_CASE("every mode of speculative updates trains as its plain run does", "[long]") {
+  check_modes(state_modes(), {Rows::kOthers, kStateStride, 2, "speculative"});
+  const std::vector<Mode> modes = speculative_modes();
+  CHECK(3 * check_modes(modes, {}) == std::ssize(modes));
+}
+
+TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {
+  check_modes(state_modes(), {Rows::kOthers, kStateStride, 3, "spill"});
+  check_modes(state_modes(), {Rows::kOthers, kStateStride, 3, "bf16_moments"});
+}
+
+TEST_CASE("every mode of slots and of what cells keep trains as its plain run does", "[long]") {
+  check_modes(cell_modes(), {Rows::kOthers, kCellStride});
+}
+
+TEST_CASE("every mode of deferred units and rings trains as its plain run does", "[long]") {
+  check_modes(update_modes(), {Rows::kOthers, kUpdateStride});
+}
+
+TEST_CASE("every kind of wait of a mode is found as a race when it is left out") {
+  const std::vector<Mode> modes = state_modes();
+  std::set<WaitFor> found;
+  const auto omit = [&](const Mode& mode, WaitFor why) {
+    RunConfig config = mode.config;
+    config.run.steps = 2;
+    config.debug.execution = Execution::kEager;  // the numbers stay right; only the order is wrong
+    Recorder r;
+    trace_run(r, config, mode.ranks, why);
+    const bool race = !r.races(1).empty();
+    if (race) found.insert(why);
+    return race;
+  };
+  const auto named = [&](std::string_view name) {
+    const auto mode = std::ranges::find(modes, name, &Mode::name);
+    REQUIRE(mode != modes.end());
+    return *mode;
+  };
+  // One thread for all lanes of two ranks is enough in this row.
+  CHECK(omit(named("before_use.host.passes2.host.ranks2.tied.f64"), WaitFor::kGathered));
+  CHECK(omit(named("on_arrival_ring.host.passes1.host.ranks1.bf16"), WaitFor::kArrived));
+  // The host adds gradients up, or reads them in a ring. Elsewhere other waits imply this kind.
+  for (const std::string_view name : {"before_use.host.passes2.host.ranks1.tied.f64",
+                                      "on_arrival_ring.host.passes1.host.ranks1.bf16",
+                                      "on_arrival_ring.host.passes2.device.ranks1.tied.f64"}) {
+    INFO(std::string(name));
+    CHECK(omit(named(name), WaitFor::kTaken));
+  }
+  for (std::size_t number = 0; number < modes.size(); number += 25) {
+    const Mode& mode = modes[number];
+    if (mode.ranks > 1) continue;
+    Recorder whole;
+    trace_run(whole, mode.config);
+    std::set<WaitFor> kinds;
+    for (const TraceRecord& record : whole.records()) {
+      for (const Wait& wait : record.waits) kinds.insert(wait.why);
+    }
+    for (const WaitFor why : kinds) {
+      if (why == WaitFor::kTaken || why == WaitFor::kTurn) continue;
+      INFO(mode.name << ", left out: " << std::string(name_of(why)));
+      CHECK(omit(mode, why));
+    }
+  }
+  CHECK(found.size() == kProtectingWaitCount - 1);  // these runs save nothing; tests/run has it
+}
+
+}  // namespace strata::test
