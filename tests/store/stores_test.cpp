@@ -264,7 +264,8 @@ TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
       compute,
       Fill{.x = TensorView(lease.leases[0].data(), DType::kF32, Shape{n}), .value = 1.01171875},
       {});
-  CHECK(gradients.offload(std::move(lease), {}).size() == 1);
+  const std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
+  CHECK(arrivals.size() == 1);
   machine.backend.device->synchronize();
   CHECK(state.block(BlockId(1)).grad.dtype == DType::kBF16);
   CHECK(load_as_double(state.block(BlockId(1)).grad)[0] ==
