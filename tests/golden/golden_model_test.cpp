@@ -63,7 +63,7 @@ struct Pass {
 
 TEST_CASE("golden rows are spread over sub-batches and ranks like a loader's") {
   const GoldenModel model = load_golden_model("packed");
-  const auto T = static_cast<std::size_t>(model.tokens);
+  const auto length = static_cast<std::size_t>(model.tokens);
   const BatchShape shape{.rows = 1, .tokens = model.tokens, .sub_batches = 3};
   Pass pass(shape, model.tokens);
   const std::int64_t valid =
@@ -72,11 +72,11 @@ TEST_CASE("golden rows are spread over sub-batches and ranks like a loader's") {
   std::int64_t expected_valid = 0;
   for (std::size_t s = 0; s < 3; ++s) {
     const std::size_t row = 2 * s + 1;  // sub-batch s of rank 1 of 2
-    for (std::size_t t = 0; t < T; ++t) {
-      CHECK(pass.ids[s * T + t] == batch.tokens[row * T + t]);
-      CHECK(pass.targets[s * T + t] == batch.targets[row * T + t]);
-      CHECK(pass.positions[s * T + t] == batch.positions[row * T + t]);
-      expected_valid += batch.targets[row * T + t] != kIgnoreTarget ? 1 : 0;
+    for (std::size_t t = 0; t < length; ++t) {
+      CHECK(pass.ids[s * length + t] == batch.tokens[row * length + t]);
+      CHECK(pass.targets[s * length + t] == batch.targets[row * length + t]);
+      CHECK(pass.positions[s * length + t] == batch.positions[row * length + t]);
+      expected_valid += batch.targets[row * length + t] != kIgnoreTarget ? 1 : 0;
     }
   }
   CHECK(valid == expected_valid);
@@ -87,26 +87,26 @@ TEST_CASE("golden documents become segments, and tokens are ordered by id") {
   const BatchShape shape{.rows = 2, .tokens = model.tokens, .sub_batches = 3};
   Pass pass(shape, 2 * model.tokens);
   fill_golden_pass(model, 0, 0, {.shape = shape}, pass.buffers());
-  const auto N = static_cast<std::size_t>(shape.sub_batch_tokens());
+  const auto tokens = static_cast<std::size_t>(shape.sub_batch_tokens());
   for (std::size_t s = 0; s < 3; ++s) {
-    std::vector<int> covered(N);
-    for (std::size_t entry = 0; entry < N; ++entry) {
-      const std::int32_t* segment = &pass.segments[(s * N + entry) * 5];
+    std::vector<int> covered(tokens);
+    for (std::size_t entry = 0; entry < tokens; ++entry) {
+      const std::int32_t* segment = &pass.segments[(s * tokens + entry) * 5];
       CHECK(segment[1] == segment[0]);
       CHECK(segment[3] == segment[2]);
       CHECK(segment[4] == 0);
       for (std::int32_t i = 0; i < segment[2]; ++i) {
         const auto n = static_cast<std::size_t>(segment[0] + i);
-        CHECK(pass.positions[s * N + n] == i);
+        CHECK(pass.positions[s * tokens + n] == i);
         ++covered[n];
       }
     }
     CHECK(std::ranges::all_of(covered, [](int times) { return times == 1; }));
-    for (std::size_t i = 1; i < N; ++i) {
-      const std::int32_t a = pass.order[s * N + i - 1];
-      const std::int32_t b = pass.order[s * N + i];
-      const std::int32_t id_a = pass.ids[s * N + static_cast<std::size_t>(a)];
-      const std::int32_t id_b = pass.ids[s * N + static_cast<std::size_t>(b)];
+    for (std::size_t i = 1; i < tokens; ++i) {
+      const std::int32_t a = pass.order[s * tokens + i - 1];
+      const std::int32_t b = pass.order[s * tokens + i];
+      const std::int32_t id_a = pass.ids[s * tokens + static_cast<std::size_t>(a)];
+      const std::int32_t id_b = pass.ids[s * tokens + static_cast<std::size_t>(b)];
       CHECK((id_a < id_b || (id_a == id_b && a < b)));
     }
   }
