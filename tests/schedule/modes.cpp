@@ -10,10 +10,8 @@
 #include <utility>
 
 namespace strata::test {
-namespace {
 
-/// Every store recycles its slots.
-RunConfig tight_config() {
+RunConfig recycling_config() {
   RunConfig config = tiny_config();
   config.schedule.sub_batches = 3;
   config.schedule.activation_slots = 4;
@@ -22,6 +20,8 @@ RunConfig tight_config() {
   config.model.llama.num_hidden_layers = 5;
   return config;
 }
+
+namespace {
 
 /// Where the state of blocks lives, and who updates it.
 struct Placement {
@@ -137,7 +137,7 @@ std::vector<Mode> state_modes() {
               const bool one_sum = passes == 1 && !tied;
               if (one_sum && sums == GradientSums::kDevice) continue;
               if (timing.ring > 0 && passes > 1 && sums == GradientSums::kHost) continue;
-              RunConfig c = tight_config();
+              RunConfig c = recycling_config();
               const DType dtype = tied ? DType::kF64 : DType::kBF16;
               c.run.dtype = dtype;
               c.optimizer.gradient_dtype = tied ? DType::kF32 : DType::kBF16;
@@ -163,7 +163,7 @@ std::vector<Mode> state_modes() {
   }
   for (const bool int8 : {false, true}) {
     for (const std::int64_t slots : {2, 100}) {
-      RunConfig c = tight_config();
+      RunConfig c = recycling_config();
       c.schedule.activations = KeepLevel::kAttention;
       c.schedule.spill = KeepLevel::kFull;
       c.schedule.spill_slots = slots;
@@ -172,7 +172,7 @@ std::vector<Mode> state_modes() {
       modes.push_back({"spill" + std::to_string(slots) + (int8 ? ".int8" : ""), std::move(c), 1});
     }
   }
-  RunConfig moments = tight_config();
+  RunConfig moments = recycling_config();
   moments.run.dtype = DType::kBF16;
   moments.optimizer.gradient_dtype = DType::kBF16;
   moments.optimizer.moment_dtype = DType::kBF16;
@@ -226,7 +226,7 @@ std::vector<Mode> cell_modes() {
                     {"7", "8", "13", "24"}),
                each("schedule.spill=full schedule.activations", kLevels),
                each("schedule.activations", {"recompute", "full"})})});
-  RunConfig tight = tight_config();
+  RunConfig tight = recycling_config();
   tight.schedule.passes = 2;
   add(modes, tight,
       {{"schedule.activations=attention schedule.spill=full"},

@@ -21,6 +21,9 @@ struct Mode {
   int ranks = 1;
 };
 
+/// Returns a config in which every store recycles its slots.
+[[nodiscard]] RunConfig recycling_config();
+
 /// Returns every timing of updates with every placement of the state, sums of gradients, number of
 /// passes and of ranks that go together, then runs that spill. All stores recycle their slots.
 [[nodiscard]] std::vector<Mode> state_modes();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "modes.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"
@@ -13,14 +14,10 @@
 namespace strata::test {
 namespace {
 
-/// A config in which every store recycles its slots.
+/// A step of two passes, of a tied model, in which every store recycles its slots.
 RunConfig tight_config() {
-  RunConfig config = tiny_config();
-  config.schedule.sub_batches = 3;
+  RunConfig config = recycling_config();
   config.schedule.passes = 2;
-  config.schedule.activation_slots = 4;
-  config.schedule.weight_slots = 2;
-  config.schedule.gradient_slots = 2;
   config.model.llama.num_hidden_layers = 4;
   config.model.llama.tie_word_embeddings = true;
   return config;
