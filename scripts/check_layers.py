@@ -20,8 +20,9 @@ FOLDERS = ("include", "src", "kernels", "tests", "scripts")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 RANK = {"base": 1, "benchmark": 2, "chat": 2, "device": 2, "report": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
-        "optimizer": 6, "checkpoint": 7, "schedule": 8, "config": 9, "plan": 10,
-        "run": 11, "doctor": 12, "commands": 13, "command_line": 14, "main": 15}
+        "optimizer": 6, "checkpoint": 7, "schedule": 8, "engine": 9, "config": 10, "launch": 11, "predict": 11,
+        "runfiles": 11, "plan": 12, "complete": 13, "train": 14, "doctor": 15, "commands": 16, "command_line": 17,
+        "main": 18}
 
 # Implementations of the abstract machine: what belongs to each, and the layers that it may include.
 BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
@@ -35,13 +36,14 @@ BELOW_BACKENDS = {"base", "device", "ops"}
 # fuzz, e2e) test the whole program and reach all of it.
 TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices together with their operators
               "comm": {"ops"},                   # likewise, GPUs that ranks talk through
-              "store": {"config", "plan"},       # plan makes the table of blocks that stores read, and puts
-              "optimizer": {"schedule", "config", "plan"},  # together what a step needs: tests/support/tiny_assembly.h
-              "checkpoint": {"config", "plan"},  # likewise: the state that is saved has homes by that table
-              "schedule": {"config", "plan"}}
+              "store": {"engine"},               # which makes the table of blocks that stores read
+              "checkpoint": {"engine"},          # likewise: the state that is saved has homes by that table
+              "optimizer": {"schedule", "engine", "config", "predict", "plan"},  # plan puts together what a step
+              "schedule": {"engine", "config", "predict", "plan"},               # needs: tests/support/tiny_engine.h
+              "predict": {"plan"}}               # which makes what is predicted
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|foreign_record|conversation_encoder|parquet_stream)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation|results)|chat_command|completions|doctor_command|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|bench_results|json_record|plan_json)\.h)|tests/")
+              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/(runfiles/metrics|train/run_samples)\.cpp|src/commands/((bench_(command|generation|results)|chat_command|completions|doctor_command|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|bench_results|json_record|plan_json)\.h)|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl\.h", r"src/comm/nccl_|tests/comm/nccl_"),
@@ -189,7 +191,7 @@ def self_test():
            ("src/comm/collectives.cpp", '#include "strata/data/batch.h"'),              # sideways
            ("src/config/config_rules.cpp", '#include "strata/plan/setup.h"'),            # up
            ("src/report/read_run.cpp", '#include "strata/device/stream.h"'),            # sideways
-           ("src/run/session.cpp", '#include "comm/launcher.h"'),                    # private
+           ("src/train/session.cpp", '#include "comm/launcher.h"'),                    # private
            ("include/strata/comm/ranks.h", '#include "comm/launcher.h"'),       # private
            ("src/ops/norm.cpp", '#include "kernels/cpu/operators.h"'),                 # backend
            ("kernels/cpu/norm.cpp", '#include "src/device/cuda/check.h"'),             # other backend
@@ -210,19 +212,19 @@ def self_test():
     wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]
     wrong += [f"not found: {c}" for c in bad if len(list(violations(*c, headers.__contains__))) != 1]
     tests = {"include/strata/base/error.h": "", "include/strata/store/loss_store.h": "", "include/strata/plan/setup.h": "",
-             "include/strata/run/session.h": "", "src/device/cpu/cpu_device.h": "",
+             "include/strata/train/session.h": "", "src/device/cpu/cpu_device.h": "",
              "tests/support/config.h": '#include "strata/plan/setup.h"',
-             "tests/support/assembly.h": '#include "support/config.h"',
-             "tests/support/whole.h": "", "tests/support/whole.cpp": '#include "strata/run/session.h"',
+             "tests/support/engine.h": '#include "support/config.h"',
+             "tests/support/whole.h": "", "tests/support/whole.cpp": '#include "strata/train/session.h"',
              "tests/base/good_test.cpp": '#include "strata/base/error.h"',
              "tests/comm/good_test.cpp": '#include "device/cpu/cpu_device.h"',
-             "tests/store/good_test.cpp": '#include "strata/store/loss_store.h"\n#include "support/assembly.h"',
-             "tests/run/good_test.cpp": '#include "support/whole.h"',
+             "tests/schedule/good_test.cpp": '#include "strata/store/loss_store.h"\n#include "support/engine.h"',
+             "tests/train/good_test.cpp": '#include "support/whole.h"',
              "tests/e2e/good_test.cpp": '#include "support/whole.h"',
              "tests/base/up_test.cpp": '#include "strata/store/loss_store.h"',
              "tests/data/sideways_test.cpp": '#include "strata/comm/ranks.h"',
              "include/strata/comm/ranks.h": "",
-             "tests/model/helper_test.cpp": '#include "support/assembly.h"',
+             "tests/model/helper_test.cpp": '#include "support/engine.h"',
              "tests/schedule/source_test.cpp": '#include "support/whole.h"'}
     reach = TestReach(tests.get)
     for test in tests:

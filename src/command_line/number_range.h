@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "strata/run/generator.h"
+#include "strata/complete/generator.h"
 
 namespace strata {
 

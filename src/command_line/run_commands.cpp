@@ -21,7 +21,7 @@
 #include "strata/config/assignments.h"
 #include "strata/config/config.h"
 #include "strata/device/gpu_models.h"
-#include "strata/run/resume.h"
+#include "strata/train/resume.h"
 
 namespace strata {
 

@@ -17,11 +17,11 @@
 #include "strata/base/version.h"
 #include "strata/benchmark/figures.h"
 #include "strata/commands/commands.h"
-#include "strata/config/rate_keys.h"
-#include "strata/plan/prediction.h"
-#include "strata/plan/utilisation.h"
-#include "strata/run/report.h"
-#include "strata/run/session.h"
+#include "strata/predict/prediction.h"
+#include "strata/predict/rate_keys.h"
+#include "strata/predict/utilisation.h"
+#include "strata/train/session.h"
+#include "strata/train/step_report.h"
 
 namespace strata {
 
@@ -32,7 +32,7 @@ constexpr const char* kMfuFormula = "flops_per_token * tokens_per_s / (peak_tflo
 
 /// Returns everything that was measured, with the setup that it was measured on.
 nlohmann::json to_json(const MeasuredSteps& r, Session& session, int ranks) {
-  const RunConfig& config = session.setup().config;
+  const RunConfig& config = session.config();
   const std::int64_t sequence = config.data.sequence_length;
   const double model = flops_per_token(session.setup().spec, sequence);
   const double recompute = session.setup().recompute_flops_per_token();
@@ -267,8 +267,9 @@ int bench_command(const LoadConfig& load, const BenchOptions& options) {
     return end_together(ranks, [&] {
       const MeasuredSteps result = measure_steps(session, recorder, synthetic.run.steps);
       const std::string device = session.device().info().name;
-      const Prediction prediction = predict(session.setup(), device);
-      const PredictedTrace traced = predict_trace(session.setup(), device);
+      const RatedDevice rated = session.setup().rated(device);
+      const Prediction prediction = predict(session.setup(), rated);
+      const PredictedTrace traced = predict_trace(session.setup(), rated);
       if (ranks.rank() != 0) return 0;
       nlohmann::json json = to_json(result, session, ranks.size());
       add_prediction(json, result, session, prediction, traced);

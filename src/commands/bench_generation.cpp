@@ -27,12 +27,12 @@
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/base/work_meter.h"
+#include "strata/complete/generation_session.h"
+#include "strata/complete/generator.h"
 #include "strata/device/trace.h"
-#include "strata/plan/lane_report.h"
-#include "strata/run/backend_choice.h"
-#include "strata/run/generation_session.h"
-#include "strata/run/generator.h"
-#include "strata/run/report.h"
+#include "strata/launch/backend_choice.h"
+#include "strata/predict/lane_report.h"
+#include "strata/train/step_report.h"
 
 namespace strata {
 
@@ -128,7 +128,7 @@ class SweepTrace {
 /// Generates a load; returns its counts and the seconds until the first token.
 GenerationResult generate(GenerationSession& session, const GenerationLoad& load,
                           const StopSignals& stop, WorkProgress& work, SweepTrace* trace) {
-  Generator generator(session.assembly());
+  Generator generator(session.engine());
   const std::int64_t vocabulary = session.setup().spec.vocabulary;
   std::int64_t taken = 0;
   GenerationResult result;

@@ -28,7 +28,7 @@
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
 #include "strata/config/assignments.h"
-#include "strata/run/command_ranks.h"
+#include "strata/launch/command_ranks.h"
 
 namespace strata {
 

@@ -49,7 +49,7 @@ int chat_command(const ChatOptions& options) {
       options.model.context.value_or(std::min(kContext, model.config().max_position_embeddings));
   const std::unique_ptr<GenerationSession> session =
       model.load(context, {}, settings.sampling.repeat_penalty != 1);
-  Generator generator(session->assembly());
+  Generator generator(session->engine());
   Json messages = Json::array();
   if (!options.system.empty()) messages.push_back(message("system", options.system));
   const bool asks = isatty(STDIN_FILENO) != 0;

@@ -16,8 +16,9 @@
 #include "strata/chat/chat_template.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/commands/generate.h"
-#include "strata/run/run_tokenizer.h"
+#include "strata/runfiles/run_folder.h"
 #include "strata/tokenizer/tokenizer.h"
+#include "strata/train/run_tokenizer.h"
 
 namespace strata {
 namespace {

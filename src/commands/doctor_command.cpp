@@ -24,7 +24,7 @@
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
-#include "strata/run/command_ranks.h"
+#include "strata/launch/command_ranks.h"
 
 namespace strata {
 

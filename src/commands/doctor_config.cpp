@@ -17,17 +17,17 @@
 #include "strata/base/thread_pool.h"
 #include "strata/data/batch.h"
 #include "strata/data/compatible.h"
+#include "strata/launch/backend_choice.h"
 #include "strata/model/families.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/choose_placement.h"
-#include "strata/plan/prediction.h"
-#include "strata/run/backend_choice.h"
-#include "strata/run/epochs.h"
-#include "strata/run/run_folder.h"
-#include "strata/run/save_room.h"
-#include "strata/run/start_weights.h"
-#include "strata/run/stored_rates.h"
-#include "strata/run/training_data.h"
+#include "strata/predict/prediction.h"
+#include "strata/predict/stored_rates.h"
+#include "strata/runfiles/run_folder.h"
+#include "strata/train/epochs.h"
+#include "strata/train/save_room.h"
+#include "strata/train/start_weights.h"
+#include "strata/train/training_data.h"
 
 namespace strata {
 
@@ -152,7 +152,7 @@ std::string fit_text(const Setup& setup) {
 }
 
 std::string speed_text(const Setup& setup, const std::string& device, std::int64_t steps) {
-  const Prediction p = predict(setup, device);
+  const Prediction p = predict(setup, setup.rated(device));
   if (!p.unknown.empty()) return {};
   const auto count = static_cast<double>(steps);
   return fmt::format("; {} tokens/s are predicted, {} for {} steps",
@@ -162,11 +162,10 @@ std::string speed_text(const Setup& setup, const std::string& device, std::int64
 
 /// What the run has on the disk at once if it begins: those that it keeps, and the one that it
 /// writes.
-SavedBytes saved_bytes(const Setup& setup) {
+SavedBytes saved_bytes(const RunConfig& config, const Setup& setup) {
   const SaveSizes sizes = save_sizes(setup);
-  return {
-      .one = sizes.whole,
-      .all = bytes_of(most_more_saves(setup.config.checkpoint, setup.config.run.steps, {}), sizes)};
+  return {.one = sizes.whole,
+          .all = bytes_of(most_more_saves(config.checkpoint, config.run.steps, {}), sizes)};
 }
 
 /// Also says what the run saves, whether it fits or not.
@@ -177,7 +176,7 @@ Finding examine_memory(const RunConfig& config, const PlanOptions& options, Rank
     plan_rank(config, options, ranks, here);
     finding.found = "does not fit";
     const Setup by_rule = plan_setup(config, choices_by_rule(config), here.planned);
-    if (by_rule.snapshots) saves = saved_bytes(by_rule);
+    if (by_rule.snapshots) saves = saved_bytes(config, by_rule);
     const Setup setup = choose_placement(config, here.planned).setup;
     finding.found = fit_text(setup) + speed_text(setup, here.device, config.run.steps);
     for (const std::string& warning : {setup.host_warning(), setup.speculation_warning()}) {

@@ -16,7 +16,7 @@
 #include "strata/commands/generate.h"
 #include "strata/data/compatible.h"
 #include "strata/data/open_source.h"
-#include "strata/run/training_data.h"
+#include "strata/train/training_data.h"
 
 namespace strata {
 

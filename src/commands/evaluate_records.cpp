@@ -20,7 +20,7 @@
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
-#include "strata/run/scorer.h"
+#include "strata/complete/scorer.h"
 
 namespace strata {
 
@@ -356,7 +356,7 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
   std::map<std::size_t, Question> unsaid;  // by number, also those that are scored before others
   std::size_t read = 0;
   Results results;
-  Scorer scorer(session->assembly());
+  Scorer scorer(session->engine());
   scorer.run(
       [&]() -> std::optional<ScoreRequest> {
         if (const int signal = stop.received()) throw Interrupted(signal);

@@ -17,7 +17,7 @@
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
-#include "strata/run/scorer.h"
+#include "strata/complete/scorer.h"
 
 namespace strata {
 
@@ -132,7 +132,7 @@ void evaluate(const EvaluateOptions& options, const NamedModel& model, const Tok
   std::size_t taken = 0;
   std::int64_t read = 0;  // windows
   ByteCounter counter(model.text());
-  Scorer scorer(session->assembly());
+  Scorer scorer(session->engine());
   scorer.run(
       [&]() -> std::optional<ScoreRequest> {
         if (const int signal = stop.received()) throw Interrupted(signal);

@@ -12,8 +12,8 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/model/other_weights.h"
-#include "strata/run/metrics.h"
-#include "strata/run/run_folder.h"
+#include "strata/runfiles/metrics.h"
+#include "strata/runfiles/run_folder.h"
 
 namespace strata {
 namespace {

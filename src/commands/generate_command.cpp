@@ -216,7 +216,7 @@ int generate_command(const GenerateOptions& options) {
   Requests requests(source, file);
   std::map<std::size_t, Completion> open;
   std::size_t taken = 0;
-  Generator generator(session->assembly());
+  Generator generator(session->engine());
   WorkProgress work;
   work.begin("generate", {static_cast<std::uint64_t>(all.tokens), "tokens"});
   std::optional<WorkMeter> meter;

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "strata/commands/commands.h"
-#include "strata/plan/sweep_setup.h"
+#include "strata/engine/sweep_layout.h"
 
 namespace strata {
 

@@ -9,8 +9,8 @@
 #include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
-#include "strata/run/data_contents.h"
-#include "strata/run/step_samples.h"
+#include "strata/train/data_contents.h"
+#include "strata/train/step_samples.h"
 
 namespace strata {
 namespace {

@@ -13,7 +13,7 @@
 #include "strata/base/process.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
-#include "strata/plan/rates.h"
+#include "strata/predict/known_rates.h"
 
 namespace strata {
 
@@ -69,7 +69,7 @@ RunConfig synthetic_run(const RunConfig& config, std::int64_t steps) {
 }
 
 MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t steps) {
-  const double lr = session.setup().config.optimizer.lr;
+  const double lr = session.config().optimizer.lr;
   MeasuredSteps result;
   std::int64_t step = 0;
   WorkProgress work;
@@ -123,7 +123,7 @@ MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t s
 }
 
 HardwareSection rates_seen(const MeasuredSteps& measured, const Session& session) {
-  const RunConfig& config = session.setup().config;
+  const RunConfig& config = session.config();
   HardwareSection hardware =
       measured_rates(measured.work, config.data.sequence_length, config.model.llama.head_size());
   // Beside others of its host a rank has less than the key is about, which is one rank's alone.

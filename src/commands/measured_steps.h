@@ -9,9 +9,9 @@
 
 #include "strata/config/config.h"
 #include "strata/device/trace.h"
-#include "strata/plan/lane_report.h"
-#include "strata/run/report.h"
-#include "strata/run/session.h"
+#include "strata/predict/lane_report.h"
+#include "strata/train/session.h"
+#include "strata/train/step_report.h"
 
 namespace strata {
 

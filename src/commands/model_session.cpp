@@ -12,7 +12,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
-#include "strata/run/backend_choice.h"
+#include "strata/launch/backend_choice.h"
 
 namespace strata {
 

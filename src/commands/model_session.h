@@ -13,11 +13,11 @@
 #include "commands/prompts.h"
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/commands/generate.h"
+#include "strata/complete/generation_session.h"
+#include "strata/complete/model_text.h"
 #include "strata/config/config.h"
 #include "strata/model/config.h"
 #include "strata/model/generation_defaults.h"
-#include "strata/run/generation_session.h"
-#include "strata/run/model_text.h"
 
 namespace strata {
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "strata/run/run_folder.h"
+#include "strata/runfiles/run_folder.h"
 
 namespace strata {
 

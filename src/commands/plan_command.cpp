@@ -17,13 +17,13 @@
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
+#include "strata/launch/rank_agreement.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/choose_placement.h"
-#include "strata/plan/prediction.h"
-#include "strata/plan/save_prediction.h"
-#include "strata/run/epochs.h"
-#include "strata/run/rank_agreement.h"
-#include "strata/run/stored_rates.h"
+#include "strata/predict/prediction.h"
+#include "strata/predict/save_prediction.h"
+#include "strata/predict/stored_rates.h"
+#include "strata/train/epochs.h"
 
 namespace strata {
 
@@ -32,7 +32,7 @@ namespace {
 /// Returns a line about what a save takes; empty if the run saves none.
 std::string save_text(const Setup& setup, const std::string& device) {
   if (!setup.snapshots) return {};
-  return predict_save(setup, device, setup.hardware.disk_gbs).to_string();
+  return predict_save(setup, setup.rated(device), setup.hardware.disk_gbs).to_string();
 }
 
 /// Returns what is planned and what is predicted of it, showing how long that takes.
@@ -41,7 +41,7 @@ std::pair<Placement, Prediction> placed(const RunConfig& config, const PlannedRa
   work.begin("predicting steps");
   const WorkMeter meter(work);
   Placement placement = choose_placement(config, planned);
-  Prediction prediction = predict(placement.setup, planned.device);
+  Prediction prediction = predict(placement.setup, placement.setup.rated(planned.device));
   return {std::move(placement), std::move(prediction)};
 }
 
@@ -112,7 +112,7 @@ int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ran
     json["parameters"] = setup.spec.parameter_count();
     json["steps"] = config.run.steps;
     json["step_tokens"] = config.step_tokens(ranks.size());
-    json.update(json_of(placement));
+    json.update(json_of(config, placement));
     json["prediction"] = json_of(prediction);
     write_json(json, options.json);
     if (options.json == kStandardOutput) return 0;

@@ -8,7 +8,7 @@
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "strata/plan/choose_generation.h"
-#include "strata/run/stored_rates.h"
+#include "strata/predict/stored_rates.h"
 
 namespace strata {
 

@@ -40,7 +40,7 @@ Json json_of(const Prediction& prediction) {
   return json;
 }
 
-Json json_of(const Placement& placement) {
+Json json_of(const RunConfig& given, const Placement& placement) {
   const Setup& setup = placement.setup;
   Json json{{"device_bytes", setup.device_bytes()},
             {"device_limit_bytes", or_null(setup.budget.device_limit)},
@@ -50,7 +50,7 @@ Json json_of(const Placement& placement) {
             {"activations_kept", setup.kept_text()},
             {"activations_spilled", setup.spilled_text()},
             {"choices", Json::array()},
-            {"config", parse_json<Json>(write_fields(setup.config))}};
+            {"config", parse_json<Json>(write_fields(resolve(given, setup)))}};
   for (const PlacementChoice& choice : placement.choices) {
     json["choices"].push_back({{"key", choice.key},
                                {"value", choice.value},

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "strata/plan/choose_placement.h"
-#include "strata/plan/prediction.h"
+#include "strata/predict/prediction.h"
 
 namespace strata {
 
@@ -14,7 +14,7 @@ namespace strata {
 [[nodiscard]] nlohmann::ordered_json json_of(const Prediction& prediction);
 
 /// Returns what a placement takes of both memories, in bytes, and what is where.
-[[nodiscard]] nlohmann::ordered_json json_of(const Placement& placement);
+[[nodiscard]] nlohmann::ordered_json json_of(const RunConfig& given, const Placement& placement);
 
 /// Returns who made it, and for which device.
 [[nodiscard]] nlohmann::ordered_json json_head(const std::string& device, int ranks);

@@ -10,10 +10,10 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/device/gpu_models.h"
+#include "strata/launch/command_ranks.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/setup.h"
-#include "strata/run/command_ranks.h"
-#include "strata/run/stored_rates.h"
+#include "strata/predict/stored_rates.h"
 
 namespace strata {
 

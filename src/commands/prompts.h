@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "strata/run/generator.h"
-#include "strata/run/model_text.h"
+#include "strata/complete/generator.h"
+#include "strata/complete/model_text.h"
 
 namespace strata {
 

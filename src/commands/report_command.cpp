@@ -26,7 +26,7 @@
 #include "strata/report/report_page.h"
 #include "strata/report/run_history.h"
 #include "strata/report/svg_figures.h"
-#include "strata/run/run_folder.h"
+#include "strata/runfiles/run_folder.h"
 
 namespace strata {
 

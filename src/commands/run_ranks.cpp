@@ -13,9 +13,9 @@
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
-#include "strata/run/backend_choice.h"
-#include "strata/run/command_ranks.h"
-#include "strata/run/rank_agreement.h"
+#include "strata/launch/backend_choice.h"
+#include "strata/launch/command_ranks.h"
+#include "strata/launch/rank_agreement.h"
 
 namespace strata {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "strata/complete/scorer.h"
 #include "strata/data/token_source.h"
-#include "strata/run/scorer.h"
 
 namespace strata {
 

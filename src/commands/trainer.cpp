@@ -18,13 +18,13 @@
 #include "strata/base/process.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/model_folder.h"
-#include "strata/plan/prediction.h"
-#include "strata/run/agenda.h"
-#include "strata/run/lr_schedule.h"
-#include "strata/run/patience.h"
-#include "strata/run/report.h"
-#include "strata/run/resume.h"
-#include "strata/run/run_tokenizer.h"
+#include "strata/predict/prediction.h"
+#include "strata/train/agenda.h"
+#include "strata/train/lr_schedule.h"
+#include "strata/train/patience.h"
+#include "strata/train/resume.h"
+#include "strata/train/run_tokenizer.h"
+#include "strata/train/step_report.h"
 
 namespace strata {
 
@@ -54,7 +54,7 @@ Trainer::Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Wa
                 .checkpoints = place,
                 .run_folder = config.run.output,
                 .may_end = [this] { end_if_asked(); }}),
-      config_(session_.setup().config),
+      config_(session_.config()),
       saves_(config.checkpoint, config.run.steps,
              place.resumes_own() ? std::optional(place.first_step()) : std::nullopt,
              steady_seconds()),
@@ -256,7 +256,7 @@ void Trainer::trace(std::int64_t step) {
   }
   const Recorder::WorkTime updates = update_time(recorder_, 2);
   log::info("updates {}", to_string(updates));
-  const Prediction predicted = predict(session_.setup(), session_.device().info().name);
+  const Prediction predicted = predict(session_.setup(), session_.rated_device());
   if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
   if (session_.setup().snapshots) log::info("{}", session_.predict_save().to_string());
   report_finished();  // their lines stand before what the trace says of them

@@ -11,12 +11,12 @@
 #include "strata/base/stop_signals.h"
 #include "strata/base/work_meter.h"
 #include "strata/device/trace.h"
-#include "strata/run/rollback.h"
-#include "strata/run/run_folder.h"
-#include "strata/run/save_agenda.h"
-#include "strata/run/session.h"
-#include "strata/run/time_limit.h"
-#include "strata/run/watchdog.h"
+#include "strata/launch/time_limit.h"
+#include "strata/launch/watchdog.h"
+#include "strata/runfiles/run_folder.h"
+#include "strata/train/rollback.h"
+#include "strata/train/save_agenda.h"
+#include "strata/train/session.h"
 
 namespace strata {
 

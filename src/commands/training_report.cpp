@@ -15,7 +15,7 @@
 #include "strata/base/process.h"
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
-#include "strata/run/agenda.h"
+#include "strata/train/agenda.h"
 
 namespace strata {
 
@@ -38,12 +38,12 @@ LineFile::OldLines old_metrics(const RunFolder& folder, const CheckpointPlace& p
 /// loss bit.
 bool has_other_tokens(const Session& session) {
   const auto& sources = session.training_set().sources;
-  return session.setup().config.data.document_mask ||
+  return session.config().data.document_mask ||
          std::ranges::any_of(sources, [](const auto& source) { return source->has_loss(); });
 }
 
 ProgressGoal goal_of(const Session& session, const CheckpointPlace& place, bool has_mfu) {
-  const RunConfig& config = session.setup().config;
+  const RunConfig& config = session.config();
   return {.steps = config.run.steps,
           .tokens_per_step = session.global_tokens_per_step(),
           .tokens_before = place.trained_samples() * config.data.sequence_length,
@@ -74,7 +74,7 @@ void add_packing(const TrainingSet& set, std::vector<Metric>& metrics) {
 TrainingReport::TrainingReport(Session& session, const RunFolder& folder,
                                const CheckpointPlace& place, int ranks)
     : session_(session),
-      config_(session.setup().config),
+      config_(session.config()),
       folder_(folder),
       place_(place),
       ranks_(ranks),

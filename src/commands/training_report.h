@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "strata/plan/utilisation.h"
-#include "strata/run/event_file.h"
-#include "strata/run/metrics.h"
-#include "strata/run/progress.h"
-#include "strata/run/report.h"
-#include "strata/run/rollback.h"
-#include "strata/run/run_folder.h"
-#include "strata/run/session.h"
+#include "strata/predict/utilisation.h"
+#include "strata/runfiles/event_file.h"
+#include "strata/runfiles/metrics.h"
+#include "strata/runfiles/run_folder.h"
+#include "strata/train/progress.h"
+#include "strata/train/rollback.h"
+#include "strata/train/session.h"
+#include "strata/train/step_report.h"
 
 namespace strata {
 

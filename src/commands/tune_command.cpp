@@ -28,9 +28,9 @@
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/config/assignments.h"
-#include "strata/config/rate_keys.h"
 #include "strata/plan/tune.h"
-#include "strata/run/stored_rates.h"
+#include "strata/predict/rate_keys.h"
+#include "strata/predict/stored_rates.h"
 
 namespace strata {
 

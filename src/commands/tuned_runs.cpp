@@ -8,8 +8,8 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/benchmark/figures.h"
-#include "strata/plan/prediction.h"
-#include "strata/run/stored_rates.h"
+#include "strata/predict/prediction.h"
+#include "strata/predict/stored_rates.h"
 
 namespace strata {
 
@@ -23,7 +23,7 @@ TunedRun measure_tuned(const RunConfig& config, std::int64_t steps, Ranks& ranks
   Session session(run, ranks, {.trace = &recorder});
   const MeasuredSteps measured = measure_steps(session, recorder, steps);
   const std::string device = session.device().info().name;
-  const Prediction predicted = predict(session.setup(), device);
+  const Prediction predicted = predict(session.setup(), session.setup().rated(device));
   const double step_s = median(measured.step_s);
   return {.keys = TuneKeys::of(config),
           .predicted_s = predicted.step_s,

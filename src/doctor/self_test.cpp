@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "doctor/self_test_checks.h"
-#include "strata/run/rank_agreement.h"
+#include "strata/launch/rank_agreement.h"
 
 namespace strata {
 

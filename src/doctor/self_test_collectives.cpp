@@ -15,7 +15,7 @@
 #include "strata/base/log.h"
 #include "strata/comm/collectives.h"
 #include "strata/device/arena.h"
-#include "strata/run/rank_agreement.h"
+#include "strata/launch/rank_agreement.h"
 
 namespace strata {
 

@@ -125,7 +125,7 @@ Finding check_dtype(const SelfTestOptions& options, const Golden& golden, DType 
   };
   SingleRank single(options);
   Session session(golden.config(options, dtype), single.ranks(), hooks);
-  train_steps(session, 0, session.setup().config.run.steps);
+  train_steps(session, 0, session.config().run.steps);
   const TrainingResult result = result_of(session);
   const std::array<Series, 2> all{
       {{"loss", result.losses, golden.values("loss"), golden.allowed("loss", dtype)},

@@ -31,7 +31,7 @@ void train_and_give_up(const SelfTestOptions& options, Ranks& ranks, const Check
   SessionHooks hooks = hooks_of(options);
   hooks.checkpoints = place;
   Session session(config_of(options), ranks, hooks);
-  const double lr = session.setup().config.optimizer.lr;
+  const double lr = session.config().optimizer.lr;
   for (std::int64_t step = 0; step < kGivenUp; ++step) {
     session.submit(step, lr, {.whole = step + 1 == kSaved});
   }

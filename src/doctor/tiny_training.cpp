@@ -71,7 +71,7 @@ SingleRank::SingleRank(const SelfTestOptions& options)
 
 void train_steps(Session& session, std::int64_t begin, std::int64_t end) {
   for (std::int64_t step = begin; step < end; ++step) {
-    session.submit(step, session.setup().config.optimizer.lr);
+    session.submit(step, session.config().optimizer.lr);
   }
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "doctor/self_test_checks.h"
-#include "strata/run/session.h"
+#include "strata/train/session.h"
 
 namespace strata {
 

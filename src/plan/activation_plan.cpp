@@ -26,11 +26,6 @@ struct SpillRange {
   KeepLevel to = KeepLevel::kRecompute;
 };
 
-void add_scratch(Setup& s) {
-  s.sizes.kept_by_all = s.kept.least_reach();
-  const LlamaScratch scratch(s.spec, s.sizes, s.plan);
-}
-
 class ActivationRule {
  public:
   ActivationRule(const Setup& base, const PlanInputs& in)
@@ -85,7 +80,7 @@ class ActivationRule {
     const std::size_t slot = round_up(shape.cell_bytes(), Arena::kAlignment);
     Setup s = base_;
     s.kept = named_plan(schedule_.activations.value_or(KeepLevel::kRecompute));
-    add_scratch(s);
+    s.add_scratch();
     KeptStore::Memory(tensors_, s.kept, s.plan);
     const auto fitting = static_cast<std::int64_t>(room_.left_on_device(s.use()) / slot);
     const std::int64_t fewest = std::min(ActivationStore::kFewestSlots, shape.keys());
@@ -137,14 +132,14 @@ class ActivationRule {
     for (std::size_t i = 0; i < cells_ && range.from > KeepLevel::kRecompute; ++i) {
       if (s.kept.spills(i) && s.kept.levels[i] < range.from) return false;
     }
-    add_scratch(s);
+    s.add_scratch();
     KeptStore::Memory(tensors_, s.kept, s.plan);
     return true;
   }
 
   /// Returns the device bytes that what cells keep may take, when everything else has its own.
   [[nodiscard]] std::size_t room_to_keep(Setup s, const SpillRange& range) const {
-    add_scratch(s);
+    s.add_scratch();
     SlotRing(s.plan, Space::kDevice, "kept.slots", std::min(narrow<int>(cells_), s.kept.slots),
              spilled_bytes(tensors_, range.from, range.to));
     return room_.left_to_keep(s.use());
@@ -201,12 +196,6 @@ class ActivationRule {
 };
 
 }  // namespace
-
-void add_activations(Setup& s) {
-  ActivationStore::Memory(s.activations, s.activation_slots, s.plan);
-  add_scratch(s);
-  KeptStore::Memory(s.kept_tensors(), s.kept, s.plan);
-}
 
 void plan_activations(Setup& s, const PlanInputs& in) { s = ActivationRule(s, in).choose(); }
 

@@ -15,7 +15,4 @@ namespace strata {
 /// moves least.
 void plan_activations(Setup& s, const PlanInputs& in);
 
-/// Adds what was decided of activations, with the model's scratch, to the plan of `s`.
-void add_activations(Setup& s);
-
 }  // namespace strata

@@ -15,9 +15,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "plan/rank_rates.h"
 #include "strata/base/bytes.h"
 #include "strata/device/gpu_models.h"
+#include "strata/predict/rank_rates.h"
 
 namespace strata {
 

@@ -24,7 +24,7 @@ Candidates deferred_candidates(const ChosenSoFar& so_far) {
   const std::int64_t rule = so_far.choices.deferred_units;
   Candidates list{.key = "optimizer.deferred_units", .rule = std::to_string(rule)};
   if (o.deferred_units || o.timing == UpdateTiming::kBeforeUse) return list;
-  const auto blocks = static_cast<std::int64_t>(so_far.setup.layout->blocks.size());
+  const auto blocks = static_cast<std::int64_t>(so_far.setup.model->blocks.size());
   const std::int64_t most = std::min(blocks, o.gradient_ring.value_or(blocks + 2) - 2);
   std::int64_t last = -1;
   for (const std::int64_t halves : {0, 1, 3, 4}) {

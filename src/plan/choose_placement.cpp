@@ -10,7 +10,7 @@
 #include "plan/refusal.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
-#include "strata/plan/prediction.h"
+#include "strata/predict/prediction.h"
 
 namespace strata {
 
@@ -40,7 +40,7 @@ class Planner {
   Placement plan() && {
     best_.step_s = queries_.rule_s ? queries_.rule_s : queries_.step_s(best_.setup);
     if (!best_.step_s) return std::move(best_);
-    const auto blocks = static_cast<int>(best_.setup.layout->blocks.size());
+    const auto blocks = static_cast<int>(best_.setup.model->blocks.size());
     if (best_.setup.choices.resident_units < blocks) {  // else nobody updates on the host
       pick(deferred_candidates({given_, choices_, best_.setup}));
       pick(interleave_candidates({given_, choices_, best_.setup}));
@@ -136,8 +136,9 @@ Placement choose_placement(const RunConfig& given, const PlacementQueries& queri
 Placement choose_placement(const RunConfig& given, const PlannedRank& planned) {
   try {
     return choose_placement(
-        given, {.setup = [&](const PlanChoices& c) { return make_setup(given, c, planned); },
-                .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
+        given,
+        {.setup = [&](const PlanChoices& c) { return make_setup(given, c, planned); },
+         .step_s = [&](const Setup& s) { return predict_step_s(s, s.rated(planned.device)); }});
   } catch (const OutOfMemory&) {
     throw OutOfMemory(refusal(given, planned));
   }

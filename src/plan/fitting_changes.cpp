@@ -10,8 +10,8 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/config/assignments.h"
-#include "strata/plan/prediction.h"
 #include "strata/plan/tune_space.h"
+#include "strata/predict/prediction.h"
 
 namespace strata {
 
@@ -132,8 +132,8 @@ std::optional<FittingChanges> find_fitting_changes(const RunConfig& given,
   FittingChanges changes{.sets = assignments(given, *found)};
   drop_needless(given, planned, changes.sets);
   const RunConfig config = with_assignments(given, changes.sets).value();
-  const std::optional<double> step_s =
-      predict_step_s(plan_setup(config, choices_by_rule(config), planned), planned.device);
+  const Setup setup = plan_setup(config, choices_by_rule(config), planned);
+  const std::optional<double> step_s = predict_step_s(setup, setup.rated(planned.device));
   const auto tokens = static_cast<double>(config.step_tokens(planned.place.world()));
   if (step_s) changes.tokens_per_s = tokens / *step_s;
   return changes;

@@ -12,8 +12,6 @@
 #include "strata/base/spread.h"
 #include "strata/base/text.h"
 #include "strata/model/families.h"
-#include "strata/store/training_state.h"
-#include "strata/store/weight_store.h"
 
 namespace strata {
 
@@ -55,19 +53,11 @@ StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_u
   return plan;
 }
 
-/// Lists every byte, by the constructors that will take it.
-void count_memory(GenerationSetup& s) {
-  s.plan = {};
-  const TrainingState::Memory state(*s.layout, s.state, s.plan);
-  const WeightStore::Memory weights(*s.layout, s.state, s.weight_slots, s.plan);
-  s.list_memory(s.plan);
-}
-
 GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
                          const Budget& budget) {
   GenerationSetup s;
   s.spec = spec_of(model);
-  s.layout = std::make_shared<const ModelLayout>(make_layout(s.spec));
+  s.model = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.budget = budget;
   s.weight_slots =
       std::min(s.spec.layers(), needs.host_attention ? kWeightSlotsOfTwo : kWeightSlots);
@@ -78,8 +68,8 @@ GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
 void place(GenerationSetup& s, const GenerationNeeds& needs, int kv_slots, int resident_units) {
   s.describe_sweeps(needs, s.budget.device_is_host, kv_slots);
   s.resident_units = resident_units;
-  s.state = weights_alone(*s.layout, needs.compute, resident_units);
-  count_memory(s);
+  s.state = weights_alone(*s.model, needs.compute, resident_units);
+  s.list_all_memory();
 }
 
 std::string shortage(const GenerationSetup& s) {
@@ -109,7 +99,7 @@ std::string GenerationSetup::who_attends() const {
 
 std::string GenerationSetup::to_string() const {
   const bool from_host = state.blocks[BlockId(0)].weight == Home::kPinned;
-  return std::to_string(resident_units) + " of " + std::to_string(layout->units.size()) +
+  return std::to_string(resident_units) + " of " + std::to_string(model->units.size()) +
          " units resident" + (from_host ? ", rows of the embedding read on the host" : "") +
          ", sequences at once " + format_count(sequences) + ", each up to " +
          format_count(sizes.positions) + " tokens, keys and values " +
@@ -122,7 +112,7 @@ std::string GenerationSetup::to_string() const {
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,
                                       const Budget& budget) {
   GenerationSetup s = describe(model, needs, budget);
-  const int units = static_cast<int>(s.layout->units.size());
+  const int units = static_cast<int>(s.model->units.size());
   const int most = std::min(units, needs.resident_units.value_or(units));
   const int least = budget.device_is_host ? most : needs.resident_units.value_or(0);
   std::vector<int> kv_slots{0, kKvSlots};

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "plan/rank_rates.h"
 #include "strata/optimizer/state_shuttle.h"
+#include "strata/predict/rank_rates.h"
 
 namespace strata {
 
@@ -39,8 +39,8 @@ double cells_of(const Setup& s) {
 /// Returns a cell's share of the bytes of weights that a pass loads.
 double weight_bytes(const Setup& s) {
   std::int64_t streamed = 0;  // elements of layers whose weights come from the host
-  for (const BlockId b : s.layout->blocks.ids()) {
-    const Block& block = s.layout->blocks[b];
+  for (const BlockId b : s.model->blocks.ids()) {
+    const Block& block = s.model->blocks[b];
     if (block.kind != UnitKind::kLayer || s.state.blocks[b].weight == Home::kDevice) continue;
     streamed += block.shard_elements(s.state.ranks);
   }
@@ -56,7 +56,7 @@ std::optional<std::size_t> idle_link_bytes(const Setup& s) {
   const bool spilled = s.activations.homes(s.activation_slots) > 0;
   const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
   const double state =
-      static_cast<double>(StateShuttle::step_bytes(*s.layout, s.state)) / cells_of(s);
+      static_cast<double>(StateShuttle::step_bytes(*s.model, s.state)) / cells_of(s);
   const bool in_backward = s.choices.timing == UpdateTiming::kOnArrival;
   const bool in_forward = !in_backward || s.choices.deferred_units > 0;
   const double idle = std::min(*forward - (in_forward ? state : 0.0),

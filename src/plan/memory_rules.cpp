@@ -12,12 +12,8 @@
 #include <vector>
 
 #include "plan/activation_plan.h"
-#include "plan/assembly_memory.h"
 #include "strata/base/narrow.h"
-#include "strata/plan/trace_memory.h"
-#include "strata/store/gradient_store.h"
-#include "strata/store/loss_store.h"
-#include "strata/store/weight_store.h"
+#include "strata/predict/trace_memory.h"
 
 namespace strata {
 
@@ -54,7 +50,7 @@ int largest(int least, int most, const std::function<bool(int)>& fits) {
 class MemoryRules {
  public:
   MemoryRules(Setup& s, const PlanInputs& in)
-      : s_(s), in_(in), blocks_(narrow<int>(s.layout->blocks.size())) {}
+      : s_(s), in_(in), blocks_(narrow<int>(s.model->blocks.size())) {}
 
   /// Decides which units stay on the device: as many as the host cannot hold, and more if there is
   /// still room when everything else is on the device.
@@ -76,9 +72,9 @@ class MemoryRules {
     StateChoices& choices = s_.choices;
     if (choices.timing != UpdateTiming::kSpeculative || choices.undo_log) return;
     const std::vector<BlockId> all =
-        speculated_blocks(*s_.layout, choices, std::numeric_limits<std::size_t>::max());
+        speculated_blocks(*s_.model, choices, std::numeric_limits<std::size_t>::max());
     const auto with = [&](int blocks) {
-      choices.undo_log = undo_log_bytes(*s_.layout, choices, all, static_cast<std::size_t>(blocks));
+      choices.undo_log = undo_log_bytes(*s_.model, choices, all, static_cast<std::size_t>(blocks));
       place(choices.resident_units);
     };
     with(largest(0, narrow<int>(all.size()), [&](int blocks) {
@@ -91,7 +87,7 @@ class MemoryRules {
   void place_staging() {
     if (!s_.snapshots || in_.given.checkpoint.staging) return;
     s_.snapshots->staging = in_.room.left_to_stage(s_.use());
-    SnapshotWriter::Memory::add_staging(*s_.layout, s_.state, s_.snapshots->staging, s_.plan);
+    SnapshotWriter::Memory::add_staging(*s_.model, s_.state, s_.snapshots->staging, s_.plan);
   }
 
  private:
@@ -99,7 +95,7 @@ class MemoryRules {
   void place_fixed(int resident, int sums) {
     s_.choices.resident_units = resident;
     s_.choices.device_sums = sums;
-    plan_fixed(s_);
+    s_.list_fixed_memory();
     plan_heap(in_.given, s_);
   }
 
@@ -160,22 +156,6 @@ class MemoryRules {
 };
 
 }  // namespace
-
-void plan_fixed(Setup& s) {
-  s.state = plan_state(*s.layout, s.choices);
-  s.plan = {};
-  MemoryPlan& plan = s.plan;
-  TrainingState::Memory(*s.layout, s.state, plan);
-  WeightStore::Memory(*s.layout, s.state, s.weight_slots, plan);
-  GradientStore::Memory(*s.layout, s.state, s.gradient_slots, plan);
-  BatchStore::Memory(s.batch, plan);
-  LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
-  OptimizerEngine::Memory(*s.layout, s.state, plan);
-  static_cast<void>(take_boundary_gradients(s.activations, plan));
-  static_cast<void>(Llama::Memory::rope_memory(s.spec, s.sizes, plan));
-  static_cast<void>(take_sample_memory(s, plan));
-  if (s.snapshots) SnapshotWriter::Memory(*s.layout, s.state, *s.snapshots, plan);
-}
 
 void plan_memory(Setup& s, const PlanInputs& in) {
   MemoryRules rules(s, in);

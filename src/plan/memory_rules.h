@@ -8,10 +8,6 @@
 
 namespace strata {
 
-/// Plans the rows of blocks and everything but activations and the scratch that they may replace,
-/// which share what is left.
-void plan_fixed(Setup& s);
-
 /// Decides resident units, sums of gradients on the device, the undo log and all that
 /// plan_activations() decides, and makes the plan of `s`, which has its model, sizes and shapes.
 /// What does not fit is planned all the same: require_fit() judges it.

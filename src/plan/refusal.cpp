@@ -41,9 +41,8 @@ std::vector<Change> smaller_shapes(const ScheduleSection& s) {
 
 /// Lists what may save memory. Some may not be allowed with the rest of the config, or save
 /// nothing: that comes out when they are tried.
-std::vector<Change> changes_to(const Setup& s) {
-  const RunConfig& config = s.config;
-  std::vector<Change> changes = smaller_shapes(config.schedule);
+std::vector<Change> changes_to(const RunConfig& given, const Setup& s) {
+  std::vector<Change> changes = smaller_shapes(given.schedule);
   changes.push_back({"schedule.activations=auto"});
   changes.push_back({"schedule.spill=auto"});
   changes.push_back({"schedule.spill_dtype=int8"});
@@ -88,7 +87,7 @@ std::vector<Saving> savings(const RunConfig& given, const Setup& refused,
   };
   const MemoryUse before = use_of(given);
   std::vector<Saving> found;
-  for (Change& change : changes_to(refused)) {
+  for (Change& change : changes_to(given, refused)) {
     const std::optional<RunConfig> config = with_assignments(given, change);
     if (!config) continue;
     const MemoryUse after = use_of(*config);

@@ -6,6 +6,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/room.h"
+#include "strata/plan/sample_setup.h"
 
 namespace strata {
 
@@ -34,7 +35,7 @@ std::string limited_by(std::size_t limit, const std::string& origin) {
 }  // namespace
 
 Shortage shortage_of(const Setup& s) {
-  const Room room(s.budget, s.config.memory);
+  const Room room(s.budget, s.limits);
   if (!room.fits_device(s.use())) return Shortage::kDevice;
   if (!room.fits_host(s.use())) return Shortage::kHost;
   return s.samples && !s.samples->fits() ? Shortage::kSamples : Shortage::kNone;
@@ -43,7 +44,7 @@ Shortage shortage_of(const Setup& s) {
 std::string shortage_text(const Setup& s) {
   switch (shortage_of(s)) {
     case Shortage::kNone: break;
-    case Shortage::kSamples: return s.samples->shortage();
+    case Shortage::kSamples: return sample_shortage(*s.samples);
     case Shortage::kDevice:
       return "the run needs " + format_bytes(s.device_bytes()) + " on the device" +
              limited_by(*s.budget.device_limit, s.budget.device_limit_origin);

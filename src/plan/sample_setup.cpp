@@ -15,8 +15,8 @@ namespace strata {
 
 namespace {
 
-SampleSetup with(const RunConfig& config, std::int64_t sequences, std::int64_t cell_tokens) {
-  SampleSetup s;
+SampleLayout with(const RunConfig& config, std::int64_t sequences, std::int64_t cell_tokens) {
+  SampleLayout s;
   const std::int64_t context = sample_context(config);
   const std::int64_t cell = std::min(cell_tokens, sequences * context);
   s.spec = spec_of(config.model.llama);
@@ -50,10 +50,10 @@ std::int64_t samples_at_once(const RunSection& run) {
   return std::max<std::int64_t>(1, std::ssize(run.sample_prompts));
 }
 
-SampleSetup make_sample_setup(const RunConfig& config, std::size_t idle_bytes) {
+SampleLayout make_sample_setup(const RunConfig& config, std::size_t idle_bytes) {
   constexpr std::int64_t kMostCellTokens = 256;
   const std::int64_t most = samples_at_once(config.run);
-  SampleSetup s = with(config, most, kMostCellTokens);
+  SampleLayout s = with(config, most, kMostCellTokens);
   const std::size_t pinned_bytes = s.plan.total(Space::kPinned);
   s.idle_bytes = idle_bytes;
   for (std::int64_t sequences = most; sequences > 0 && !s.fits(); sequences /= 2) {
@@ -66,20 +66,19 @@ SampleSetup make_sample_setup(const RunConfig& config, std::size_t idle_bytes) {
   return s;
 }
 
-std::string SampleSetup::to_string() const {
-  return format_count(sequences) + " at once of up to " + format_count(sizes.positions) +
-         " tokens, in " + format_bytes(plan.total(Space::kDevice)) + " of " +
-         format_bytes(idle_bytes) + " that are idle on the device between steps";
+std::string samples_text(const SampleLayout& s) {
+  return format_count(s.sequences) + " at once of up to " + format_count(s.sizes.positions) +
+         " tokens, in " + format_bytes(s.plan.total(Space::kDevice)) + " of " +
+         format_bytes(s.idle_bytes) + " that are idle on the device between steps";
 }
 
-std::string SampleSetup::shortage() const {
-  if (fits()) return {};
-  return "run.sample_every: a sample of " + format_count(sizes.positions) + " tokens takes " +
-         format_bytes(plan.total(Space::kDevice)) + " on the device, and " +
-         format_bytes(idle_bytes) +
+std::string sample_shortage(const SampleLayout& s) {
+  if (s.fits()) return {};
+  return "run.sample_every: a sample of " + format_count(s.sizes.positions) + " tokens takes " +
+         format_bytes(s.plan.total(Space::kDevice)) + " on the device, and " +
+         format_bytes(s.idle_bytes) +
          " are idle there between steps; lower run.sample_tokens, shorten run.sample_prompts, "
-         "raise "
-         "schedule.rows or schedule.sub_batches, or set run.sample_every to 0";
+         "raise schedule.rows or schedule.sub_batches, or set run.sample_every to 0";
 }
 
 }  // namespace strata

@@ -1,5 +1,5 @@
-// How a setup is made: shapes from the config, memory by rules, and the resolved config at the end.
-// The rules themselves are in files of their own; the text of a setup is in setup_text.cpp.
+// How a setup is made: shapes from the config, memory by rules. The resolved config follows from
+// it. The rules themselves are in files of their own; the text of a setup is in setup_text.cpp.
 
 #include "strata/plan/setup.h"
 
@@ -10,7 +10,6 @@
 #include <numeric>
 #include <optional>
 
-#include "plan/assembly_memory.h"
 #include "plan/memory_rules.h"
 #include "plan/plan_inputs.h"
 #include "plan/refusal.h"
@@ -19,6 +18,7 @@
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
 #include "strata/model/families.h"
+#include "strata/plan/sample_setup.h"
 
 namespace strata {
 
@@ -65,8 +65,11 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   s.stored = planned.stored;
   s.attention = config.kernels.attention;
   s.budget = planned.budget;
+  s.limits = config.memory;
+  s.spill = choices.spill;
+  s.weights_every_steps = config.checkpoint.weights_every_steps;
   const ScheduleSection& schedule = config.schedule;
-  s.layout = std::make_shared<const ModelLayout>(make_layout(s.spec));
+  s.model = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.sizes = llama_sizes(config);
   const OptimizerSection& o = config.optimizer;
   const int layers = s.spec.layers();
@@ -80,7 +83,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                    .form = schedule.spill_dtype};
   s.walk = {.layers = layers, .cells = s.activations.cells};
   if (config.checkpoint.enabled()) {
-    const StatePlan state = plan_state(*s.layout, s.choices);
+    const StatePlan state = plan_state(*s.model, s.choices);
     s.snapshots = {.types = checkpoint_types(state),
                    .writers = to_int(config.checkpoint.writers),
                    .staging = config.checkpoint.staging ? config.checkpoint.staging->bytes : 0};
@@ -101,25 +104,6 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                  .outliers = config.run.outliers,
                  .seed = static_cast<std::uint64_t>(config.run.seed)};
   return s;
-}
-
-/// Returns the given config with what was decided written into the keys that were open, so that a
-/// run that is planned from it again is the same run.
-RunConfig resolved_config(const PlanInputs& in, const Setup& s) {
-  RunConfig config = in.given;
-  config.schedule.weight_slots = s.weight_slots;
-  config.schedule.gradient_slots = s.gradient_slots;
-  config.schedule.activation_slots = s.activation_slots;
-  config.schedule.resident_units = s.choices.resident_units;
-  config.schedule.head_chunk_tokens = s.sizes.head_chunk;
-  config.schedule.spill = in.choices.spill;
-  // It bounds what the rule spills; a level that was chosen instead goes without it.
-  if (in.choices.spill && !in.given.schedule.spill) config.memory.spill_limit.reset();
-  config.optimizer.gradient_dtype = s.choices.gradient;
-  config.optimizer.deferred_units = s.choices.deferred_units;
-  config.optimizer.interleave = s.choices.interleave;
-  if (s.choices.undo_log) config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
-  return config;
 }
 
 }  // namespace
@@ -149,9 +133,34 @@ Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const Plann
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);
   plan_memory(s, in);
-  if (s.samples) s.samples = make_sample_setup(given, idle_device_bytes(s));
-  s.config = resolved_config(in, s);
+  if (s.samples) s.samples = make_sample_setup(given, s.idle_device_bytes());
   return s;
+}
+
+RunConfig resolve(const RunConfig& given, const Setup& s) {
+  RunConfig config = given;
+  config.schedule.weight_slots = s.weight_slots;
+  config.schedule.gradient_slots = s.gradient_slots;
+  config.schedule.activation_slots = s.activation_slots;
+  config.schedule.resident_units = s.choices.resident_units;
+  config.schedule.head_chunk_tokens = s.sizes.head_chunk;
+  config.schedule.spill = s.spill;
+  // It bounds what the rule spills; a level that was chosen instead goes without it.
+  if (s.spill && !given.schedule.spill) config.memory.spill_limit.reset();
+  config.optimizer.gradient_dtype = s.choices.gradient;
+  config.optimizer.deferred_units = s.choices.deferred_units;
+  config.optimizer.interleave = s.choices.interleave;
+  if (s.choices.undo_log) config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
+  return config;
+}
+
+RatedDevice Setup::rated(std::string_view device) const {
+  return {.name = std::string(device),
+          .hardware = hardware,
+          .stored = stored,
+          .attention = attention,
+          .peak_tflops = budget.peak_tflops,
+          .ranks_on_host = budget.ranks_on_host};
 }
 
 Setup make_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
@@ -180,10 +189,6 @@ double Setup::recompute_flops_per_token() const {
     flops += static_cast<double>(again) * tensor.flops_per_token;
   }
   return flops / kept.cells;
-}
-
-int Setup::count_blocks(bool (*is)(const BlockPlan&)) const {
-  return static_cast<int>(std::count_if(state.blocks.begin(), state.blocks.end(), is));
 }
 
 }  // namespace strata

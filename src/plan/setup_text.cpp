@@ -4,6 +4,7 @@
 #include <string>
 
 #include "strata/base/bytes.h"
+#include "strata/plan/sample_setup.h"
 #include "strata/plan/setup.h"
 
 namespace strata {
@@ -44,7 +45,7 @@ std::string Setup::to_string() const {
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks: " + state_text() + "\n" + snapshots_text() +
-         (samples ? "samples: " + samples->to_string() + "\n" : "") +
+         (samples ? "samples: " + samples_text(*samples) + "\n" : "") +
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 
@@ -52,34 +53,34 @@ std::string Setup::snapshots_text() const {
   if (!snapshots) return {};
   const std::size_t staged = plan.bytes(Space::kPageable, "checkpoint.staging") +
                              plan.bytes(Space::kPinned, "checkpoint.staging");
-  const CheckpointLayout files = make_checkpoint_layout(*layout, snapshots->types);
+  const CheckpointLayout files = make_checkpoint_layout(*model, snapshots->types);
   std::string text =
       "checkpoints: " + format_bytes(files.bytes()) + " of all ranks; " + format_bytes(staged) +
       " of this rank's share is copied before it is written, and holds up no update\n";
-  if (config.checkpoint.weights_every_steps) {
+  if (weights_every_steps) {
     const CheckpointLayout weights =
-        make_checkpoint_layout(*layout, snapshots->types.weights_alone());
+        make_checkpoint_layout(*model, snapshots->types.weights_alone());
     text += "weights alone: " + format_bytes(weights.bytes()) + " of all ranks, every " +
-            std::to_string(*config.checkpoint.weights_every_steps) + " steps\n";
+            std::to_string(*weights_every_steps) + " steps\n";
   }
   return text;
 }
 
 std::string Setup::blocks_text() const {
   PerBlock<std::string> names;
-  for (const Block& block : layout->blocks) names.push_back(block.name);
+  for (const Block& block : model->blocks) names.push_back(block.name);
   return strata::to_string(state.blocks, names);
 }
 
 std::string Setup::state_text() const {
-  const BlockPlan& layer = state.blocks[layout->block_of_layer(0)];
+  const BlockPlan& layer = state.blocks[model->block_of_layer(0)];
   std::string text = std::string(name_of(state.moment)) + " moments, " +
                      std::string(name_of(layer.gradient_dtype)) + " gradients";
   if (state.gradient_ring > 0) {
     text += " in a ring of " + std::to_string(state.gradient_ring);
   }
   text += ", " + std::to_string(choices.resident_units) + " of " +
-          std::to_string(layout->units.size()) + " units resident";
+          std::to_string(model->units.size()) + " units resident";
   const int interleaved =
       count_blocks([](const BlockPlan& row) { return row.updated_by == UpdatedBy::kShuttle; });
   if (interleaved > 0) text += ", " + std::to_string(interleaved) + " interleaved";

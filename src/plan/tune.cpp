@@ -47,7 +47,7 @@ double least_step_s(const RunConfig& base, const TuneKeys& keys, const PlannedRa
   free.budget.device_limit.reset();
   free.budget.host_limit.reset();
   const Setup setup = plan_setup(config, choices_by_rule(config), free);
-  return predict_step_s(setup, planned.device).value_or(0);
+  return predict_step_s(setup, setup.rated(planned.device)).value_or(0);
 }
 
 /// The ways to cut a step, and the seconds that none of their steps goes below.
@@ -159,7 +159,7 @@ class Search {
     std::size_t predicted = 0;
     const auto step_s = [&](const Setup& s) {
       ++predicted;
-      return predict_step_s(s, planned_.device);
+      return predict_step_s(s, s.rated(planned_.device));
     };
     // What recomputes and copies no less has kernels that run no shorter.
     std::function<double(const Setup&)> least_s = [&](const Setup& s) {
@@ -222,8 +222,8 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
   const auto fitting = std::ranges::find_if(sketches, &Sketch::fits);
   if (!fitting->times) {
     const RunConfig config = fitting->keys.put_into(base);
-    result.unknown =
-        predict(plan_setup(config, choices_by_rule(config), planned), planned.device).unknown;
+    const Setup setup = plan_setup(config, choices_by_rule(config), planned);
+    result.unknown = predict(setup, setup.rated(planned.device)).unknown;
     result.to_learn_from = fitting->keys;
     return result;
   }
@@ -239,7 +239,8 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
     tuned.keys = p.keys;
     tuned.config = p.keys.put_into(base);
     tuned.placement = std::move(p.placement);
-    tuned.prediction = predict(tuned.placement.setup, planned.device);
+    const Setup& setup = tuned.placement.setup;
+    tuned.prediction = predict(setup, setup.rated(planned.device));
   }
   return result;
 }

@@ -20,7 +20,7 @@ void draw(const RunConfig& base, const PlannedRank& planned, Sketch& sketch) {
   sketch.use = setup.use();
   sketch.fits = shortage_of(setup) == Shortage::kNone;
   sketch.short_bytes = Room(planned.budget, config.memory).beyond_limits(sketch.use);
-  if (sketch.fits) sketch.times = predict_times(setup, planned.device);
+  if (sketch.fits) sketch.times = predict_times(setup, setup.rated(planned.device));
   sketch.recompute_flops = setup.recompute_flops_per_token();
   sketch.spilled_bytes = setup.spilled_bytes();
   sketch.as_before_use = !setup.speculation_warning().empty();

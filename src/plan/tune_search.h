@@ -9,9 +9,9 @@
 
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_progress.h"
-#include "strata/plan/prediction.h"
 #include "strata/plan/setup.h"
 #include "strata/plan/tune_space.h"
+#include "strata/predict/prediction.h"
 
 namespace strata {
 

@@ -19,9 +19,9 @@
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/load_state.h"
+#include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
 #include "strata/ops/backend.h"
-#include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
 

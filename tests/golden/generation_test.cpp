@@ -13,7 +13,7 @@
 #include "golden/golden_file.h"
 #include "golden/golden_model.h"
 #include "strata/base/convert.h"
-#include "strata/run/scorer.h"
+#include "strata/complete/scorer.h"
 #include "support/catch.h"
 #include "support/op_runner.h"
 #include "support/tiny_generation.h"
@@ -48,7 +48,7 @@ Scores scored_and_expected(const char* model, KvDType kv_dtype) {
                              .fill = weights_of(folder)});
   bool taken = false;
   Scores all{.scored = {}, .expected = golden.values("whole")};
-  Scorer scorer(generation.assembly());
+  Scorer scorer(generation.engine());
   scorer.run(
       [&]() -> std::optional<ScoreRequest> {
         if (std::exchange(taken, true)) return std::nullopt;

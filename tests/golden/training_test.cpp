@@ -11,7 +11,7 @@
 #include "strata/base/convert.h"
 #include "strata/device/arena.h"
 #include "strata/ops/backend.h"
-#include "strata/run/session.h"
+#include "strata/train/session.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"

@@ -8,7 +8,7 @@
 
 #include "strata/optimizer/updater.h"
 #include "support/catch.h"
-#include "support/tiny_assembly.h"
+#include "support/tiny_engine.h"
 
 namespace strata::test {
 namespace {
@@ -21,9 +21,9 @@ using Copies = std::vector<Bytes>;
 class Copier final : public UpdateObserver {
  public:
   /// Has places for the copies of `steps` steps: lanes write them while others are submitted.
-  Copier(TinyAssembly& assembly, std::int64_t steps)
-      : state_(assembly.state()),
-        device_(assembly.device()),
+  Copier(TinyEngine& engine, std::int64_t steps)
+      : state_(engine.state()),
+        device_(engine.device()),
         before_(state_.blocks(), Copies(static_cast<std::size_t>(steps))),
         after_(before_),
         begun_(state_.blocks()),
@@ -104,14 +104,14 @@ RunConfig config_of(const Case& c) {
 }
 
 /// Losses, norms and weights after all steps.
-std::vector<double> numbers_of(TinyAssembly& assembly) {
-  assembly.synchronize();
+std::vector<double> numbers_of(TinyEngine& engine) {
+  engine.synchronize();
   std::vector<double> numbers;
-  for (const StepOutcome& o : assembly.take_outcomes()) {
+  for (const StepOutcome& o : engine.take_outcomes()) {
     numbers.insert(numbers.end(), {o.loss.value(), o.grad_norm});
   }
-  for (const BlockId b : assembly.state().ids()) {
-    const std::vector<double> weights = assembly.state().master(b);
+  for (const BlockId b : engine.state().ids()) {
+    const std::vector<double> weights = engine.state().master(b);
     numbers.insert(numbers.end(), weights.begin(), weights.end());
   }
   return numbers;
@@ -124,11 +124,11 @@ TEST_CASE("between an update and the next nobody changes a block's state") {
     INFO(c.name);
     const RunConfig config = config_of(c);
     const auto self = make_self_ranks();
-    TinyAssembly assembly(config, *self);
-    Copier copier(assembly, config.run.steps);
-    assembly.observe(copier);
-    assembly.submit_steps(0, config.run.steps);
-    assembly.synchronize();
+    TinyEngine engine(config, *self);
+    Copier copier(engine, config.run.steps);
+    engine.observe(copier);
+    engine.submit_steps(0, config.run.steps);
+    engine.synchronize();
     const auto steps = static_cast<std::size_t>(config.run.steps);
     for (const BlockId b : copier.after().ids()) {
       INFO("block " << b.value());
@@ -147,12 +147,12 @@ TEST_CASE("an observer that comes between steps is told of later steps alone") {
     INFO(c.name);
     const RunConfig config = config_of(c);
     const auto self = make_self_ranks();
-    TinyAssembly assembly(config, *self);
-    assembly.submit_steps(0, 1);
-    Copier copier(assembly, config.run.steps);
-    assembly.observe(copier);
-    assembly.submit_steps(1, config.run.steps);
-    assembly.synchronize();
+    TinyEngine engine(config, *self);
+    engine.submit_steps(0, 1);
+    Copier copier(engine, config.run.steps);
+    engine.observe(copier);
+    engine.submit_steps(1, config.run.steps);
+    engine.synchronize();
     for (const BlockId b : copier.after().ids()) {
       CHECK(copier.updates(b) + 1 == static_cast<std::size_t>(config.run.steps));
     }
@@ -164,13 +164,13 @@ TEST_CASE("an observer changes nothing of what steps compute") {
     INFO(c.name);
     const RunConfig config = config_of(c);
     const auto self = make_self_ranks();
-    TinyAssembly plain(config, *self);
+    TinyEngine plain(config, *self);
     plain.submit_steps(0, config.run.steps);
-    TinyAssembly assembly(config, *self);
-    Copier copier(assembly, config.run.steps);
-    assembly.observe(copier);
-    assembly.submit_steps(0, config.run.steps);
-    const std::vector<double> numbers = numbers_of(assembly);
+    TinyEngine engine(config, *self);
+    Copier copier(engine, config.run.steps);
+    engine.observe(copier);
+    engine.submit_steps(0, config.run.steps);
+    const std::vector<double> numbers = numbers_of(engine);
     REQUIRE(numbers.size() > static_cast<std::size_t>(2 * config.run.steps));
     CHECK(numbers == numbers_of(plain));
   }

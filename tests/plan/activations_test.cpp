@@ -239,7 +239,7 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
   const double all_weights =
       8.0 *
       static_cast<double>(
-          setup_with(std::nullopt, kGiB).layout->blocks[BlockId(1)].shard_elements(1)) /
+          setup_with(std::nullopt, kGiB).model->blocks[BlockId(1)].shard_elements(1)) /
       6;
   struct Row {
     UpdateTiming timing;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/paper_machines.h"
+#include "predict/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/choose_placement.h"

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "plan/paper_machines.h"
+#include "predict/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
-#include "strata/plan/prediction.h"
-#include "strata/plan/rates.h"
+#include "strata/predict/known_rates.h"
+#include "strata/predict/prediction.h"
 #include "support/catch.h"
+#include "support/predictions.h"
 #include "support/scratch_folder.h"
 #include "support/tiny_config.h"
 
@@ -29,7 +30,7 @@ Placement choose_by(const RunConfig& config,
                     const std::function<std::optional<double>(const RunConfig&)>& step_s) {
   return choose_placement(config,
                           {.setup = [&](const PlanChoices& c) { return make_setup(config, c, {}); },
-                           .step_s = [&](const Setup& s) { return step_s(s.config); }});
+                           .step_s = [&](const Setup& s) { return step_s(resolve(config, s)); }});
 }
 
 Placement choose(const RunConfig& config, const Budget& budget = {}) {
@@ -68,12 +69,12 @@ TEST_CASE("a share is interleaved if it gains more than predictions may be wrong
         config, [&](const RunConfig& c) { return c.optimizer.interleave == 0.5 ? best_s : 1; });
   };
   const Placement much = with(0.9 * kWorthChanging);
-  CHECK(much.setup.config.optimizer.interleave == 0.5);
+  CHECK(much.setup.choices.interleave == 0.5);
   CHECK(much.setup.choices.interleave == 0.5);
   CHECK(much.to_string() ==
         "optimizer.interleave 0.5 chosen: 0.882 s a step predicted, 1.000 s with 0\n");
   const Placement little = with(1.01 * kWorthChanging);
-  CHECK(little.setup.config.optimizer.interleave == 0.0);
+  CHECK(little.setup.choices.interleave == 0.0);
   CHECK(little.to_string() ==
         "optimizer.interleave 0 chosen: 1.000 s a step predicted, 0.990 s with 0.5\n");
 }
@@ -81,18 +82,18 @@ TEST_CASE("a share is interleaved if it gains more than predictions may be wrong
 TEST_CASE("what a config names is not chosen, nor is what does not fit") {
   RunConfig config = test::tiny_config();
   const auto less_is_better = [](const RunConfig& c) { return 1 - c.optimizer.interleave.value(); };
-  CHECK(choose_by(config, less_is_better).setup.config.optimizer.interleave == 1.0);
+  CHECK(choose_by(config, less_is_better).setup.choices.interleave == 1.0);
   const Placement narrow = choose_placement(
       config, {.setup =
                    [&](const PlanChoices& c) {
                      if (c.interleave > 0.3) throw OutOfMemory("too large");
                      return make_setup(config, c, {});
                    },
-               .step_s = [&](const Setup& s) { return less_is_better(s.config); }});
-  CHECK(narrow.setup.config.optimizer.interleave == 0.25);
+               .step_s = [&](const Setup& s) { return less_is_better(resolve(config, s)); }});
+  CHECK(narrow.setup.choices.interleave == 0.25);
   config.optimizer.interleave = 0.0;
   const Placement named = choose_by(config, less_is_better);
-  CHECK(named.setup.config.optimizer.interleave == 0.0);
+  CHECK(named.setup.choices.interleave == 0.0);
   CHECK(named.choices.empty());
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("deferred units are chosen beside the rule's, as far as a gradient rin
     const auto step_s = [&](const RunConfig& c) {
       return times.at(c.optimizer.deferred_units.value());
     };
-    return choose_by(config, step_s).setup.config.optimizer.deferred_units;
+    return choose_by(config, step_s).setup.choices.deferred_units;
   };
   CHECK(deferred() == 8);
   config.optimizer.gradient_ring = 8;
@@ -126,15 +127,16 @@ TEST_CASE("a slow host interleaves, a slow link does not") {
     const Placement host = choose(config);
     const PlacementChoice* interleave = choice_of(host, "optimizer.interleave");
     REQUIRE(interleave != nullptr);
-    CHECK(host.setup.config.optimizer.interleave > 0.0);
+    CHECK(host.setup.choices.interleave > 0.0);
     CHECK(interleave->other == "0");
-    RunConfig none = host.setup.config;
+    const RunConfig chosen = resolve(config, host.setup);
+    RunConfig none = chosen;
     none.optimizer.interleave = 0;
-    CHECK(interleave->step_s == predicted_s(host.setup.config));
+    CHECK(interleave->step_s == predicted_s(chosen));
     CHECK(interleave->other_s == predicted_s(none));
     CHECK(interleave->step_s < kWorthChanging * interleave->other_s);
     config.hardware.link_gbs = 1e-6;
-    CHECK(choose(config).setup.config.optimizer.interleave == 0.0);
+    CHECK(choose(config).setup.choices.interleave == 0.0);
   }
 }
 
@@ -154,15 +156,15 @@ TEST_CASE("auto spills where that is predicted to be no slower") {
   config.hardware.product_tflops = 0.65e-5;
   const Placement slow_compute = choose(config, budget);
   REQUIRE(choice_of(slow_compute, "schedule.spill") != nullptr);
-  CHECK(!slow_compute.setup.config.schedule.spill);
+  CHECK(!slow_compute.setup.spill);
   CHECK(slow_compute.setup.spilled_text() == make_setup(config, 0, 1, budget).spilled_text());
   config.hardware.product_tflops = 1e12;
   config.memory.spill_limit = ByteSize{kGiB};
   const Placement slow_link = choose(config, budget);
-  CHECK(slow_link.setup.config.schedule.spill == KeepLevel::kRecompute);
+  CHECK(slow_link.setup.spill == KeepLevel::kRecompute);
   CHECK(slow_link.setup.spilled_text() == "0 boundaries");
   CHECK(choice_of(slow_link, "schedule.spill")->other_s == predicted_s(config, budget));
-  CHECK(choose(reloaded(slow_link.setup.config), budget).choices.empty());
+  CHECK(choose(reloaded(resolve(config, slow_link.setup)), budget).choices.empty());
 }
 
 TEST_CASE("every cell spills up to a level that gains more than the rule's, within the limits") {
@@ -170,12 +172,12 @@ TEST_CASE("every cell spills up to a level that gains more than the rule's, with
   const Budget budget{.device_limit = 12 * kGiB, .host_limit = 100 * kGiB, .peak_tflops = 989.4};
   const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
   const Placement far = plan(config);
-  CHECK(far.setup.config.schedule.spill == KeepLevel::kSelective);
+  CHECK(far.setup.spill == KeepLevel::kSelective);
   CHECK(Room(budget, config.memory).keeps_host_reserve(far.setup.use()));
-  CHECK(config_hash(plan(reloaded(far.setup.config)).setup.config) ==
-        config_hash(far.setup.config));
+  const RunConfig resolved = resolve(config, far.setup);
+  CHECK(config_hash(resolve(resolved, plan(reloaded(resolved)).setup)) == config_hash(resolved));
   config.memory.spill_limit = ByteSize{kGiB};
-  CHECK(!plan(config).setup.config.schedule.spill);
+  CHECK(!plan(config).setup.spill);
 }
 
 Budget large_host(std::size_t device_limit) {
@@ -189,7 +191,7 @@ TEST_CASE("cells spill no more than the limit, whatever else is chosen") {
                          "hardware.attention_backward_tflops=357", "hardware.host_gbs=80"});
   config.memory.spill_limit = ByteSize{32 * kGiB};
   const Placement placement = choose_on_h200(config, large_host(14 * kGiB));
-  CHECK(placement.setup.config.optimizer.interleave > 0.0);
+  CHECK(placement.setup.choices.interleave > 0.0);
   CHECK(placement.setup.plan.bytes(Space::kPinned, "kept.spilled") <= 32 * kGiB);
 }
 
@@ -218,8 +220,8 @@ TEST_CASE("rules decide where the device is unknown") {
   config.hardware.product_tflops = std::nullopt;
   const Placement placement = choose(config);
   CHECK(placement.choices.empty());
-  CHECK(config_hash(placement.setup.config) ==
-        config_hash(make_setup(config, choices_by_rule(config), {}).config));
+  CHECK(config_hash(resolve(config, placement.setup)) ==
+        config_hash(resolve(config, make_setup(config, choices_by_rule(config), {}))));
 }
 
 TEST_CASE("all ranks of a run choose the same by predicted time") {
@@ -234,9 +236,9 @@ TEST_CASE("all ranks of a run choose the same by predicted time") {
        {std::pair<GroupPlace, GroupPlace>{{.ranks = 4}, {.rank = 3, .ranks = 4}},
         {{.ranks = 2, .replicas = 2}, {.rank = 1, .ranks = 2, .replica = 1, .replicas = 2}}}) {
     const Placement one = chosen(first), other = chosen(last);
-    CHECK(one.setup.config.optimizer.interleave > 0.0);
+    CHECK(one.setup.choices.interleave > 0.0);
     CHECK(one.to_string() == other.to_string());
-    CHECK(config_hash(one.setup.config) == config_hash(other.setup.config));
+    CHECK(config_hash(resolve(config, one.setup)) == config_hash(resolve(config, other.setup)));
   }
 }
 
@@ -245,13 +247,14 @@ TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is cho
   const Budget budget{.device_limit = config.memory.device_limit->bytes, .peak_tflops = 989.4};
   const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
   const Placement first = plan(config);
-  CHECK(first.setup.config.optimizer.interleave > 0.0);
+  CHECK(first.setup.choices.interleave > 0.0);
   CHECK(first.setup.device_bytes() <= *budget.device_limit);
-  CHECK(config_hash(plan(config).setup.config) == config_hash(first.setup.config));
-  const Placement again = plan(reloaded(first.setup.config));
+  const RunConfig resolved = resolve(config, first.setup);
+  CHECK(config_hash(resolve(config, plan(config).setup)) == config_hash(resolved));
+  const Placement again = plan(reloaded(resolved));
   CHECK(again.choices.empty());
-  CHECK(config_hash(again.setup.config) == config_hash(first.setup.config));
+  CHECK(config_hash(resolve(resolved, again.setup)) == config_hash(resolved));
   CHECK(again.setup.plan.to_string() == first.setup.plan.to_string());
   config.hardware.link_gbs = 1;
-  CHECK(plan(config).setup.config.optimizer.interleave == 0.0);
+  CHECK(plan(config).setup.choices.interleave == 0.0);
 }

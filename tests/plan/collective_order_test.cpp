@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "strata/plan/plan_choices.h"
-#include "strata/plan/prediction.h"
 #include "strata/plan/setup.h"
+#include "strata/predict/prediction.h"
 #include "support/catch.h"
 #include "support/tiny_config.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "plan/paper_machines.h"
+#include "predict/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/setup.h"

@@ -43,7 +43,7 @@ double printed_bytes_per_parameter(const Setup& setup) {
 /// Returns the speculated blocks by number, from the last.
 std::vector<int> speculated(const Setup& s) {
   std::vector<int> blocks;
-  for (const BlockId b : s.layout->blocks.ids()) {
+  for (const BlockId b : s.model->blocks.ids()) {
     if (s.state.blocks[b].updated == UpdateTime::kSpeculated) blocks.push_back(b.value());
   }
   std::reverse(blocks.begin(), blocks.end());
@@ -51,7 +51,7 @@ std::vector<int> speculated(const Setup& s) {
 }
 
 std::size_t log_bytes(const Setup& s, BlockId block) {
-  return round_up(UndoLog::slot_bytes(*s.layout, s.state, block), Arena::kAlignment);
+  return round_up(UndoLog::slot_bytes(*s.model, s.state, block), Arena::kAlignment);
 }
 
 }  // namespace
@@ -115,11 +115,11 @@ TEST_CASE("an undo log takes what the state of its units takes beside gradients"
       const Setup s = make_setup(config, 0, ranks, {});
       std::size_t expected = 0;
       for (const int b : {0, 2, 4}) {
-        const Block& block = s.layout->blocks[BlockId(b)];
+        const Block& block = s.model->blocks[BlockId(b)];
         expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
       }
       CHECK(s.plan.bytes(Space::kPageable, "optimizer.undo_log") == expected);
-      CHECK(s.config.optimizer.undo_log->bytes == expected);
+      CHECK(resolve(config, s).optimizer.undo_log->bytes == expected);
     }
   }
 }
@@ -163,7 +163,7 @@ TEST_CASE("an undo log that nobody named takes what the host limit leaves, one t
     CHECK(speculated(s).size() == static_cast<std::size_t>(6 - missing - (missing > 0)));
     CHECK(s.host_bytes() <= limit - limit / 16);
   }
-  config.optimizer.undo_log = all.config.optimizer.undo_log;
+  config.optimizer.undo_log = resolve(config, all).optimizer.undo_log;
   CHECK_THROWS_WITH(make_setup(config, 0, 1, {.host_limit = all.host_bytes() - 1}),
                     ContainsSubstring("optimizer.undo_log"));
 }
@@ -184,7 +184,7 @@ TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring"
     config.optimizer.moment_dtype = c.moment;
     config.optimizer.gradient_ring = c.ring;
     const Setup setup = make_setup(config, 0, 1, {});
-    const PerBlock<Block>& blocks = setup.layout->blocks;
+    const PerBlock<Block>& blocks = setup.model->blocks;
     double elements = 0;
     for (const Block& block : blocks) elements += static_cast<double>(block.shard_elements(1));
     double bytes = c.bytes * elements;

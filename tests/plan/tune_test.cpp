@@ -9,13 +9,14 @@
 #include <tuple>
 #include <vector>
 
-#include "plan/paper_machines.h"
 #include "plan/tune_search.h"
+#include "predict/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/comm/rank_groups.h"
 #include "strata/device/gpu_models.h"
 #include "support/catch.h"
+#include "support/predictions.h"
 #include "support/scratch_folder.h"
 
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/state_shuttle.h"
-#include "strata/plan/state_choices.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
@@ -162,7 +162,7 @@ TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the 
   config.optimizer.interleave = 0.5;
   const Setup some = make_setup(config, 0, 1, {});
   MemoryPlan layer;  // two of them
-  const auto n = static_cast<std::size_t>(host.layout->blocks[BlockId(1)].shard_elements(1));
+  const auto n = static_cast<std::size_t>(host.model->blocks[BlockId(1)].shard_elements(1));
   for (int i = 0; i < 2; ++i) {
     layer.allocate(Space::kDevice, "gradient", 2 * n);
     for (const std::size_t size : {2, 4, 4}) layer.allocate(Space::kPinned, "low, m, v", size * n);

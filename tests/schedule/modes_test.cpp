@@ -42,32 +42,32 @@ struct Trained {
   }
 };
 
-/// Trains a mode's steps; `look` sees the assembly of the first rank, whose trace is recorded.
+/// Trains a mode's steps; `look` sees the engine of the first rank, whose trace is recorded.
 Trained train(const Mode& mode, TraceSink* trace,
-              const std::function<void(TinyAssembly&, const std::vector<StepOutcome>&)>& look) {
+              const std::function<void(TinyEngine&, const std::vector<StepOutcome>&)>& look) {
   Trained trained;
   trained.states.resize(static_cast<std::size_t>(mode.ranks));
   run_ranks(mode.ranks, [&](Ranks& group) {
     const bool first = group.rank() == 0;
-    TinyAssembly assembly(mode.config, group, {.trace = first ? trace : nullptr});
-    assembly.submit_steps(0, mode.config.run.steps);
-    assembly.synchronize();
-    trained.states[static_cast<std::size_t>(group.rank())] = state_bytes(assembly.state());
+    TinyEngine engine(mode.config, group, {.trace = first ? trace : nullptr});
+    engine.submit_steps(0, mode.config.run.steps);
+    engine.synchronize();
+    trained.states[static_cast<std::size_t>(group.rank())] = state_bytes(engine.state());
     if (!first) return;
-    const std::vector<StepOutcome> outcomes = assembly.take_outcomes();
+    const std::vector<StepOutcome> outcomes = engine.take_outcomes();
     for (const StepOutcome& outcome : outcomes) {
       trained.losses.push_back(outcome.loss.value());
       trained.norms.push_back(outcome.grad_norm);
     }
-    if (look) look(assembly, outcomes);
+    if (look) look(engine, outcomes);
   });
   return trained;
 }
 
 /// What each arena has given out is what was planned, byte by byte and name by name.
-void check_memory(TinyAssembly& assembly) {
-  const MemoryPlan& plan = assembly.setup().plan;
-  for (const Arena* arena : assembly.arenas()) {
+void check_memory(TinyEngine& engine) {
+  const MemoryPlan& plan = engine.setup().plan;
+  for (const Arena* arena : engine.arenas()) {
     CHECK(arena->used() == plan.total(arena->space()));
     for (const LedgerEntry& taken : arena->ledger()) {
       INFO(taken.name);
@@ -76,15 +76,15 @@ void check_memory(TinyAssembly& assembly) {
       }));
     }
   }
-  CHECK(assembly.device().device_bytes_in_use() >= plan.total(Space::kDevice));
-  CHECK(assembly.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
+  CHECK(engine.device().device_bytes_in_use() >= plan.total(Space::kDevice));
+  CHECK(engine.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
 }
 
 /// Every block is updated by the lane that its row names, and only where there is reason to is an
 /// update taken back.
-void check_updates(const RunConfig& config, const TinyAssembly& assembly, const Recorder& r,
+void check_updates(const RunConfig& config, const TinyEngine& engine, const Recorder& r,
                    const std::vector<StepOutcome>& outcomes) {
-  const PerBlock<BlockPlan>& rows = assembly.setup().state.blocks;
+  const PerBlock<BlockPlan>& rows = engine.setup().state.blocks;
   std::size_t on_device = 0;
   const std::vector<std::size_t> updates = r.find(AdamW::kName);
   for (const std::size_t i : updates) {
@@ -96,7 +96,7 @@ void check_updates(const RunConfig& config, const TinyAssembly& assembly, const 
   const std::int64_t resident = *config.schedule.resident_units;
   CHECK((on_device > 0) == (resident > 0 || config.optimizer.interleave.value_or(0) > 0));
   CHECK((on_device == updates.size()) == (resident >= std::ssize(rows)));
-  const bool speculates = assembly.setup().speculated_units() > 0;
+  const bool speculates = engine.setup().speculated_units() > 0;
   CHECK(r.find("restore_state").empty() != speculates);
   for (const StepOutcome& outcome : outcomes) {
     CHECK(outcome.missed == (speculates && outcome.grad_norm > config.optimizer.grad_clip));
@@ -147,11 +147,11 @@ int check_modes(const std::vector<Mode>& modes, const Sample& sample) {
     Recorder r;
     r.start();
     const Trained trained =
-        train(mode, &r, [&](TinyAssembly& assembly, const std::vector<StepOutcome>& outcomes) {
+        train(mode, &r, [&](TinyEngine& engine, const std::vector<StepOutcome>& outcomes) {
           r.stop();
-          check_memory(assembly);
-          check_updates(mode.config, assembly, r, outcomes);
-          const std::vector<KeepLevel>& levels = assembly.setup().kept.levels;
+          check_memory(engine);
+          check_updates(mode.config, engine, r, outcomes);
+          const std::vector<KeepLevel>& levels = engine.setup().kept.levels;
           CHECK((std::ranges::adjacent_find(levels, std::ranges::not_equal_to()) != levels.end()) ==
                 mode.config.memory.device_limit.has_value());
           const auto missed = std::ranges::count(outcomes, true, &StepOutcome::missed);

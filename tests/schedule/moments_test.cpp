@@ -15,8 +15,8 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
-#include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_model.h"
@@ -46,9 +46,9 @@ RunConfig base_config(DType dtype) {
 /// Gradients of the last of `steps` steps.
 std::map<std::string, std::vector<double>> last_gradients(const RunConfig& config) {
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  (void)run_steps(assembly);
-  return gather_gradients(assembly.state(), *self);
+  TinyEngine engine(config, *self);
+  (void)run_steps(engine);
+  return gather_gradients(engine.state(), *self);
 }
 
 /// Extent of u = m / correction1 / (sqrt(v / correction2) + eps) around its value at (m, v) while

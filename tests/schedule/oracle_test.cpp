@@ -209,15 +209,15 @@ TEST_CASE("everything resident crosses the link with batches, losses and norms a
   config.schedule.gradient_sums = GradientSums::kDevice;
   config.schedule.activation_slots = std::nullopt;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  assembly.submit(0, 1e-3);
-  assembly.synchronize();
-  CHECK(assembly.weights().loaded_bytes() == 0);
+  TinyEngine engine(config, *self);
+  engine.submit(0, 1e-3);
+  engine.synchronize();
+  CHECK(engine.weights().loaded_bytes() == 0);
   std::size_t norms = 0;
-  for (const Block& block : assembly.state().layout().blocks) {
+  for (const Block& block : engine.state().layout().blocks) {
     norms += static_cast<std::size_t>(SquaredNorm::partials(block.elements)) * sizeof(double);
   }
-  CHECK(assembly.gradients().offloaded_bytes() == norms);
+  CHECK(engine.gradients().offloaded_bytes() == norms);
 }
 
 TEST_CASE("loads, spills, offloads and updates may run during compute") {
@@ -346,16 +346,16 @@ TEST_CASE("a step allocates nothing and waits for nothing") {
   RunConfig config = spilling_config();
   config.run.steps = 1;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  assembly.submit(0, 1e-3);
-  assembly.synchronize();
-  const std::int64_t allocations = assembly.device().allocations();
-  const std::int64_t waits = assembly.device().wait_calls();
-  assembly.submit(1, 1e-3);
+  TinyEngine engine(config, *self);
+  engine.submit(0, 1e-3);
+  engine.synchronize();
+  const std::int64_t allocations = engine.device().allocations();
+  const std::int64_t waits = engine.device().wait_calls();
+  engine.submit(1, 1e-3);
   // The run-ahead limit, and one per batch buffer, before the step's first submission.
-  CHECK(assembly.device().wait_calls() - waits <= 1 + config.schedule.passes);
-  CHECK(assembly.device().allocations() == allocations);
-  assembly.synchronize();
+  CHECK(engine.device().wait_calls() - waits <= 1 + config.schedule.passes);
+  CHECK(engine.device().allocations() == allocations);
+  engine.synchronize();
 }
 
 }  // namespace strata::test

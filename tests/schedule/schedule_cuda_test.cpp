@@ -65,7 +65,7 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   const auto bytes = [&](KeepLevel level) {
     c.schedule.activations = level;
     const auto self = make_self_ranks();
-    return TinyAssembly(c, *self).setup().device_bytes();
+    return TinyEngine(c, *self).setup().device_bytes();
   };
   const std::size_t least = bytes(KeepLevel::kRecompute);
   const std::size_t most = bytes(KeepLevel::kFull);

@@ -13,8 +13,8 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
-#include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_model.h"
@@ -230,25 +230,25 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
   };
   const auto run = [&](const RunConfig& c) {
     const auto self = make_self_ranks();
-    TinyAssembly assembly(c, *self, hooks);
+    TinyEngine engine(c, *self, hooks);
     std::vector<StateBytes> states;
     std::vector<double> validations;
     std::vector<bool> missed;
     for (std::int64_t step = 0; step < c.run.steps; ++step) {
-      double& weight = assembly.state().block(BlockId(1)).weight.as<double>()[0];
+      double& weight = engine.state().block(BlockId(1)).weight.as<double>()[0];
       const double kept = weight;
       if (step == 4) weight = std::numeric_limits<double>::quiet_NaN();
-      assembly.submit(step, c.optimizer.lr);
-      assembly.synchronize();
+      engine.submit(step, c.optimizer.lr);
+      engine.synchronize();
       if (step == 4) {
         CHECK(std::isnan(weight));
         weight = kept;
       }
-      states.push_back(state_bytes(assembly.state()));
+      states.push_back(state_bytes(engine.state()));
       // A validation would leave weights on the device that step 4 could use instead of the NaN.
-      if (step != 3) validations.push_back(assembly.evaluate());
+      if (step != 3) validations.push_back(engine.evaluate());
     }
-    for (const StepOutcome& step : assembly.take_outcomes()) {
+    for (const StepOutcome& step : engine.take_outcomes()) {
       missed.push_back(step.missed);
     }
     return std::tuple(states, validations, missed);

@@ -15,9 +15,9 @@
 namespace strata::test {
 namespace {
 
-std::vector<std::vector<double>> all_masters(TinyAssembly& assembly) {
+std::vector<std::vector<double>> all_masters(TinyEngine& engine) {
   std::vector<std::vector<double>> masters;
-  for (const BlockId b : assembly.state().ids()) masters.push_back(assembly.state().master(b));
+  for (const BlockId b : engine.state().ids()) masters.push_back(engine.state().master(b));
   return masters;
 }
 
@@ -46,25 +46,25 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
   RunConfig config = tiny_config();
   config.optimizer.interleave = interleave;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  assembly.submit(0, 1e-2);
-  assembly.synchronize();
-  (void)assembly.take_outcomes();
-  double& weight = assembly.state().block(BlockId(1)).weight.as<double>()[0];
+  TinyEngine engine(config, *self);
+  engine.submit(0, 1e-2);
+  engine.synchronize();
+  (void)engine.take_outcomes();
+  double& weight = engine.state().block(BlockId(1)).weight.as<double>()[0];
   const double kept = weight;
   weight = std::numeric_limits<double>::quiet_NaN();
-  const auto before = all_masters(assembly);
+  const auto before = all_masters(engine);
   const std::vector<double> m = [&] {
-    const double* values = assembly.state().block(BlockId(2)).m.as<double>();
-    return std::vector<double>(values, values + assembly.state().block(BlockId(2)).m.elements());
+    const double* values = engine.state().block(BlockId(2)).m.as<double>();
+    return std::vector<double>(values, values + engine.state().block(BlockId(2)).m.elements());
   }();
-  assembly.submit(1, 1e-2);
-  assembly.synchronize();
-  const std::vector<StepOutcome> finished = assembly.take_outcomes();
+  engine.submit(1, 1e-2);
+  engine.synchronize();
+  const std::vector<StepOutcome> finished = engine.take_outcomes();
   REQUIRE(finished.size() == 1);
   CHECK(!finished[0].applied);
   CHECK(std::isnan(finished[0].loss.value()));
-  const auto after = all_masters(assembly);
+  const auto after = all_masters(engine);
   for (std::size_t b = 0; b < before.size(); ++b) {
     for (std::size_t i = 0; i < before[b].size(); ++i) {
       if (b == 1 && i == 0) continue;
@@ -72,36 +72,34 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
     }
   }
   for (std::size_t i = 0; i < m.size(); ++i) {
-    REQUIRE(assembly.state().block(BlockId(2)).m.as<double>()[i] == m[i]);
+    REQUIRE(engine.state().block(BlockId(2)).m.as<double>()[i] == m[i]);
   }
   weight = kept;
-  assembly.submit(2, 1e-2);
-  assembly.synchronize();
-  CHECK(assembly.take_outcomes().at(0).applied);
+  engine.submit(2, 1e-2);
+  engine.synchronize();
+  CHECK(engine.take_outcomes().at(0).applied);
 }
 
 TEST_CASE("steps that stay not finite end the run with a numerical error") {
   RunConfig config = tiny_config();
   config.run.max_nonfinite_steps = 2;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  assembly.state().block(BlockId(1)).weight.as<double>()[0] =
-      std::numeric_limits<double>::infinity();
-  assembly.submit(0, 1e-2);
-  assembly.synchronize();
-  assembly.submit(1, 1e-2);
-  CHECK_THROWS_AS(assembly.synchronize(), NumericalError);
+  TinyEngine engine(config, *self);
+  engine.state().block(BlockId(1)).weight.as<double>()[0] = std::numeric_limits<double>::infinity();
+  engine.submit(0, 1e-2);
+  engine.synchronize();
+  engine.submit(1, 1e-2);
+  CHECK_THROWS_AS(engine.synchronize(), NumericalError);
 }
 
 TEST_CASE("a run that stops at bad steps ends at the first one") {
   RunConfig config = tiny_config();
   config.run.on_nonfinite = OnBadStep::kStop;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  assembly.state().block(BlockId(1)).weight.as<double>()[0] =
-      std::numeric_limits<double>::infinity();
-  assembly.submit(0, 1e-2);
-  CHECK_THROWS_AS(assembly.synchronize(), NumericalError);
+  TinyEngine engine(config, *self);
+  engine.state().block(BlockId(1)).weight.as<double>()[0] = std::numeric_limits<double>::infinity();
+  engine.submit(0, 1e-2);
+  CHECK_THROWS_AS(engine.synchronize(), NumericalError);
 }
 
 TEST_CASE("an outlier changes no weight where it is skipped, and does not count as usual") {
@@ -109,35 +107,35 @@ TEST_CASE("an outlier changes no weight where it is skipped, and does not count 
   config.optimizer.timing = GENERATE(UpdateTiming::kBeforeUse, UpdateTiming::kSpeculative);
   config.run.outliers.grad_norm = 5;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
+  TinyEngine engine(config, *self);
   const auto step = [&](std::int64_t number) {
-    assembly.submit(number, 0);
-    assembly.synchronize();
-    return assembly.take_outcomes().at(0);
+    engine.submit(number, 0);
+    engine.synchronize();
+    return engine.take_outcomes().at(0);
   };
   StepOutcome outcome;
   for (std::int64_t s = 0; s < kStepsBeforeOutliers; ++s) outcome = step(s);
   REQUIRE(outcome.bad == "");
   const StepHistory before = outcome.history;
   CHECK(before.statistics.loss.count == kStepsBeforeOutliers);
-  const auto masters = all_masters(assembly);
+  const auto masters = all_masters(engine);
   const TensorView head =
-      assembly.state().block(BlockId(static_cast<int>(masters.size()) - 1)).weight;
+      engine.state().block(BlockId(static_cast<int>(masters.size()) - 1)).weight;
   double* const weight = head.as<double>();
   const std::vector<double> kept(weight, weight + head.elements());
   for (std::int64_t i = 0; i < head.elements(); ++i) weight[i] *= 50;
-  const auto scaled = all_masters(assembly);
-  assembly.submit(kStepsBeforeOutliers, 1e-2);
-  assembly.synchronize();
-  outcome = assembly.take_outcomes().at(0);
+  const auto scaled = all_masters(engine);
+  engine.submit(kStepsBeforeOutliers, 1e-2);
+  engine.synchronize();
+  outcome = engine.take_outcomes().at(0);
   CHECK_THAT(outcome.bad, ContainsSubstring("standard deviations"));
   CHECK(!outcome.applied);
   CHECK(outcome.history.bad_in_a_row == 1);
   CHECK(outcome.history.updates == before.updates);
   CHECK(outcome.history.statistics == before.statistics);
-  CHECK(all_masters(assembly) == scaled);
+  CHECK(all_masters(engine) == scaled);
   std::copy(kept.begin(), kept.end(), weight);
-  CHECK(all_masters(assembly) == masters);
+  CHECK(all_masters(engine) == masters);
   outcome = step(kStepsBeforeOutliers + 1);
   CHECK(outcome.applied);
   CHECK(outcome.history.bad_in_a_row == 0);
@@ -158,19 +156,19 @@ TEST_CASE("a run that goes back is told of a bad step and not ended, wherever st
   std::vector<std::vector<StepOutcome>> outcomes(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](Ranks& group) {
     std::vector<StepOutcome>& seen = outcomes[static_cast<std::size_t>(group.rank())];
-    TinyAssembly assembly(config, group);
-    assembly.submit(0, 1e-2);
-    assembly.synchronize();
-    seen.push_back(assembly.take_outcomes().at(0));
+    TinyEngine engine(config, group);
+    engine.submit(0, 1e-2);
+    engine.synchronize();
+    seen.push_back(engine.take_outcomes().at(0));
     // On one rank alone: the others learn of it.
     if (group.rank() == 0) {
-      const TensorView weight = assembly.state().block(BlockId(1)).weight;
+      const TensorView weight = engine.state().block(BlockId(1)).weight;
       std::fill_n(weight.as<double>(), weight.elements(), std::numeric_limits<double>::quiet_NaN());
     }
     for (const std::int64_t step : {1, 2}) {
-      assembly.submit(step, 1e-2);
-      assembly.synchronize();
-      seen.push_back(assembly.take_outcomes().at(0));
+      engine.submit(step, 1e-2);
+      engine.synchronize();
+      seen.push_back(engine.take_outcomes().at(0));
     }
   });
   for (const std::vector<StepOutcome>& seen : outcomes) {
@@ -188,13 +186,13 @@ TEST_CASE("on arrival a loss that is not finite stops the run before any update"
   config.optimizer.grad_clip = std::nullopt;
   config.optimizer.timing = UpdateTiming::kOnArrival;
   const auto self = make_self_ranks();
-  TinyAssembly assembly(config, *self);
-  assembly.state().block(BlockId(1)).weight.as<double>()[0] =
+  TinyEngine engine(config, *self);
+  engine.state().block(BlockId(1)).weight.as<double>()[0] =
       std::numeric_limits<double>::quiet_NaN();
-  const auto before = all_masters(assembly);
-  assembly.submit(0, 1e-2);
-  CHECK_THROWS_WITH(assembly.synchronize(), ContainsSubstring("step 1:"));
-  const auto after = all_masters(assembly);
+  const auto before = all_masters(engine);
+  engine.submit(0, 1e-2);
+  CHECK_THROWS_WITH(engine.synchronize(), ContainsSubstring("step 1:"));
+  const auto after = all_masters(engine);
   for (std::size_t b = 0; b < before.size(); ++b) {
     if (b != 1) CHECK(after[b] == before[b]);
   }
@@ -213,12 +211,11 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
         config.optimizer.deferred_units = 5;  // all, in forward
         if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
         const auto self = make_self_ranks();
-        TinyAssembly assembly(config, *self);
-        assembly.state().block(BlockId(2)).m.as<float>()[0] =
-            std::numeric_limits<float>::infinity();
+        TinyEngine engine(config, *self);
+        engine.state().block(BlockId(2)).m.as<float>()[0] = std::numeric_limits<float>::infinity();
         const auto train = [&] {
-          for (int step = 0; step < steps; ++step) assembly.submit(step, 1e-2);
-          assembly.synchronize();
+          for (int step = 0; step < steps; ++step) engine.submit(step, 1e-2);
+          engine.synchronize();
         };
         CHECK_THROWS_WITH(train(), ContainsSubstring("step 1: a weight of"));
       }
@@ -243,15 +240,15 @@ TEST_CASE("a step without valid targets has no gradient and no update") {
     }
     return std::int64_t{0};
   };
-  TinyAssembly assembly(config, *self, hooks);
-  const auto before = all_masters(assembly);
-  assembly.submit(0, 1e-2);
-  assembly.synchronize();
-  const StepOutcome finished = assembly.take_outcomes().at(0);
+  TinyEngine engine(config, *self, hooks);
+  const auto before = all_masters(engine);
+  engine.submit(0, 1e-2);
+  engine.synchronize();
+  const StepOutcome finished = engine.take_outcomes().at(0);
   CHECK(!finished.applied);
   CHECK(!finished.loss.has_value());
   CHECK(finished.grad_norm == 0.0);
-  CHECK(all_masters(assembly) == before);
+  CHECK(all_masters(engine) == before);
 }
 
 TEST_CASE("the norm reported is that of the gradient that was applied, bit for bit") {
@@ -273,10 +270,10 @@ TEST_CASE("the norm reported is that of the gradient that was applied, bit for b
           std::array<double, 2> squares{};
           double norm = 0;
           run_ranks(ranks, [&](Ranks& group) {
-            TinyAssembly assembly(config, group);
-            const RunResult result = run_steps(assembly);
+            TinyEngine engine(config, group);
+            const RunResult result = run_steps(engine);
             const auto rank = static_cast<std::size_t>(group.rank());
-            squares[rank] = squares_of_gradients(assembly.state());
+            squares[rank] = squares_of_gradients(engine.state());
             if (rank == 0) norm = result.norms.back();
           });
           CHECK(norm > 0);

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "strata/comm/ranks.h"
+#include "strata/engine/training_engine.h"
 #include "strata/ops/backend.h"
-#include "strata/plan/assembly.h"
 #include "strata/plan/setup.h"
 #include "support/catch.h"
 #include "support/tiny_run.h"
@@ -26,14 +26,15 @@ double looks_per_cell(const RunConfig& config) {
   const std::unique_ptr<Ranks> ranks = make_dry_ranks(0, 1);
   RankGroups groups(*ranks, ShardGroup::kAll);
   GroupCollectives collectives = make_group_collectives(groups, *backend.device);
-  Assembly assembly(setup, {backend, *ranks, collectives}, [](const StepOutcome&, std::int64_t) {});
+  TrainingEngine engine(setup, {backend, *ranks, collectives},
+                        [](const StepOutcome&, std::int64_t) {});
   const auto looks = [&] {
-    return assembly.activations().looks() + assembly.kept().looks() + assembly.weights().looks();
+    return engine.activations().looks() + engine.kept().looks() + engine.weights().looks();
   };
   std::int64_t before = 0;
   for (const int step : {0, 1}) {
     before = looks();
-    assembly.submit(step, 1e-3, [](int, const PassBuffers&) { return std::int64_t{1}; });
+    engine.submit(step, 1e-3, [](int, const PassBuffers&) { return std::int64_t{1}; });
   }
   return static_cast<double>(looks() - before) /
          static_cast<double>(setup.walk.layers * setup.walk.cells);

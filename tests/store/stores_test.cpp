@@ -7,9 +7,9 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
+#include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
 #include "strata/ops/backend.h"
-#include "strata/plan/state_choices.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"

@@ -12,7 +12,7 @@ namespace strata::test {
 
 RunResult run_steps(Session& session) {
   RunResult result;
-  const RunConfig& config = session.setup().config;
+  const RunConfig& config = session.config();
   for (std::int64_t step = 0; step < config.run.steps; ++step) {
     session.submit(step, config.optimizer.lr);
   }

@@ -2,7 +2,7 @@
 // layer compare with each other, and with runs that have no session (support/tiny_run.h).
 #pragma once
 
-#include "strata/run/session.h"
+#include "strata/train/session.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {

@@ -17,13 +17,13 @@ TinyGeneration::TinyGeneration(const TinyGenerationOptions& options)
                                               .threads = 2})),
       collectives_(make_group_collectives(groups_, *backend_.device)),
       setup_(make_generation_setup(options.model, options.needs, Budget{})) {
-  assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
+  engine_ = std::make_unique<GenerationEngine>(setup_, backend_, *collectives_.shard);
   if (options.fill) {
-    options.fill(assembly_->state(), *backend_.pool);
+    options.fill(engine_->state(), *backend_.pool);
   } else {
-    assembly_->state().initialize(3, options.model.initializer_range, *backend_.pool);
+    engine_->state().initialize(3, options.model.initializer_range, *backend_.pool);
   }
-  generator_ = std::make_unique<Generator>(*assembly_);
+  generator_ = std::make_unique<Generator>(*engine_);
 }
 
 TinyGeneration::~TinyGeneration() {
@@ -52,7 +52,7 @@ std::vector<Continuation> TinyGeneration::run(const std::vector<GenerateRequest>
 
 std::vector<double> TinyGeneration::last_logits(std::int64_t rows) {
   backend_.device->synchronize();
-  const ConstTensorView logits = assembly_->model().last_logits();
+  const ConstTensorView logits = engine_->model().last_logits();
   std::vector<double> all;
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::vector<double> one = load_as_double(logits.slice_rows(row, 1));

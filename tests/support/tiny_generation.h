@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "strata/comm/rank_groups.h"
+#include "strata/complete/generator.h"
+#include "strata/engine/generation_engine.h"
 #include "strata/ops/backend.h"
-#include "strata/plan/generation_assembly.h"
-#include "strata/run/generator.h"
+#include "strata/plan/generation_setup.h"
 
 namespace strata::test {
 
@@ -44,7 +45,7 @@ class TinyGeneration {
   [[nodiscard]] std::vector<Continuation> run(const std::vector<GenerateRequest>& requests,
                                               const Generator::Drawn& goes_on = nullptr);
   [[nodiscard]] const GenerationSetup& setup() const { return setup_; }
-  [[nodiscard]] GenerationAssembly& assembly() { return *assembly_; }
+  [[nodiscard]] GenerationEngine& engine() { return *engine_; }
   [[nodiscard]] Generator& generator() { return *generator_; }
   [[nodiscard]] Backend& backend() { return backend_; }
   /// Returns all logits of the first rows that the head computed last, in f64.
@@ -56,7 +57,7 @@ class TinyGeneration {
   Backend backend_;
   GroupCollectives collectives_;
   GenerationSetup setup_;
-  std::unique_ptr<GenerationAssembly> assembly_;
+  std::unique_ptr<GenerationEngine> engine_;
   std::unique_ptr<Generator> generator_;
 };
 

@@ -1,4 +1,4 @@
-// Runs assemblies on ranks that are threads and puts the shards of their results together by tensor
+// Runs engines on ranks that are threads and puts the shards of their results together by tensor
 // name.
 
 #include "support/tiny_run.h"
@@ -51,11 +51,10 @@ void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
                std::optional<WaitFor> omit) {
   run_ranks(ranks, [&](Ranks& group) {
     const bool watched = group.rank() == 0;
-    TinyAssembly assembly(config, group,
-                          {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
+    TinyEngine engine(config, group, {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
     if (watched) recorder.start();
-    assembly.submit_steps(0, config.run.steps);
-    assembly.synchronize();
+    engine.submit_steps(0, config.run.steps);
+    engine.synchronize();
     if (watched) recorder.stop();
   });
 }
@@ -78,15 +77,15 @@ StateBytes state_bytes(TrainingState& state) {
   return bytes;
 }
 
-RunResult run_steps(TinyAssembly& assembly) {
+RunResult run_steps(TinyEngine& engine) {
   RunResult result;
-  assembly.submit_steps(0, assembly.setup().config.run.steps);
-  assembly.synchronize();
-  for (const StepOutcome& outcome : assembly.take_outcomes()) {
+  engine.submit_steps(0, engine.config().run.steps);
+  engine.synchronize();
+  for (const StepOutcome& outcome : engine.take_outcomes()) {
     result.losses.push_back(outcome.loss.value());
     result.norms.push_back(outcome.grad_norm);
   }
-  result.weights = gather_weights(assembly.state(), assembly.groups().shard());
+  result.weights = gather_weights(engine.state(), engine.groups().shard());
   return result;
 }
 
@@ -94,8 +93,8 @@ RunResult run_tiny(const RunConfig& config, int ranks, const TinyHooks& hooks) {
   std::mutex mutex;
   RunResult result;
   run_ranks(ranks, [&](Ranks& group) {
-    TinyAssembly assembly(config, group, hooks);
-    RunResult own = run_steps(assembly);
+    TinyEngine engine(config, group, hooks);
+    RunResult own = run_steps(engine);
     const std::lock_guard lock(mutex);
     if (group.rank() == 0) result = std::move(own);
   });

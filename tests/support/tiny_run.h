@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/tiny_assembly.h"
+#include "support/tiny_engine.h"
 
 namespace strata::test {
 
@@ -25,8 +25,8 @@ struct RunResult {
 /// a device of its own.
 [[nodiscard]] RunResult run_tiny(const RunConfig& config, int ranks = 1,
                                  const TinyHooks& hooks = {});
-/// The same steps on an assembly that exists.
-[[nodiscard]] RunResult run_steps(TinyAssembly& assembly);
+/// The same steps on an engine that exists.
+[[nodiscard]] RunResult run_steps(TinyEngine& engine);
 /// Records the steps of such a run on the first of its ranks, up to the end of their updates, with
 /// one kind of wait left out.
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,

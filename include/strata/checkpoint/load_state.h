@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "strata/base/error.h"
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_progress.h"
 #include "strata/checkpoint/files.h"
@@ -14,6 +15,13 @@
 #include "strata/store/training_state.h"
 
 namespace strata {
+
+/// A checkpoint that looked whole has bytes that are not those that were written, as one rank at
+/// least has read. The message names the file.
+class DamagedCheckpoint : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 /// Sets this rank's shards to what the checkpoint holds; gradients become 0. Masters become f32 or
 /// split into two halves, and moments f32 or bf16 (rounded to nearest), as the state has them.

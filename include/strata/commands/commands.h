@@ -17,9 +17,9 @@
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
 #include "strata/data/train_tokenizer.h"
-#include "strata/plan/generation_prediction.h"
-#include "strata/run/resume.h"
-#include "strata/run/run_folder.h"
+#include "strata/predict/generation_prediction.h"
+#include "strata/runfiles/run_folder.h"
+#include "strata/train/resume.h"
 
 namespace strata {
 

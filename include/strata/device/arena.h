@@ -1,5 +1,5 @@
 // One block of memory of one kind, taken at start-up and handed out front to back with a ledger of
-// who got what. An assembly owns one for each kind of memory, and stores and model take their
+// who got what. An engine owns one for each kind of memory, and stores and model take their
 // buffers from them; there is no way to give a piece back. What does not fit throws OutOfMemory
 // with the ledger.
 #pragma once

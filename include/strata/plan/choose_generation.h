@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "strata/plan/generation_prediction.h"
 #include "strata/plan/generation_setup.h"
+#include "strata/predict/generation_prediction.h"
 
 namespace strata {
 

@@ -1,66 +1,37 @@
-// A setup is the answer of the planner: how a run is laid out on a machine, to the byte. An
-// assembly is built from it, predictions are made of it, and commands print it. make_setup() makes
-// it by rules from a config and a few choices; choose_placement.h picks the choices.
+// A setup is the answer of the planner: how a run is laid out on a machine, to the byte, and by
+// which limits. A training engine is built from it, predictions are made of it, and commands print
+// it. make_setup() makes it by rules from a config and a few choices; choose_placement.h picks the
+// choices.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "strata/checkpoint/snapshot_writer.h"
 #include "strata/comm/rank_groups.h"
 #include "strata/config/config.h"
-#include "strata/model/layout.h"
-#include "strata/model/llama.h"
-#include "strata/optimizer/optimizer_engine.h"
+#include "strata/engine/training_layout.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/plan_choices.h"
-#include "strata/plan/rates.h"
 #include "strata/plan/room.h"
-#include "strata/plan/sample_setup.h"
-#include "strata/plan/state_choices.h"
-#include "strata/schedule/walk.h"
-#include "strata/store/activation_store.h"
-#include "strata/store/batch_store.h"
-#include "strata/store/kept_store.h"
-#include "strata/store/memory_plan.h"
-#include "strata/store/training_state.h"
+#include "strata/predict/known_rates.h"
 
 namespace strata {
 
 /// A run with everything decided, and every byte that it will take. What `plan` prints is what
 /// `train` allocates.
-struct Setup {
-  /// The given config with everything that was decided, for the run folder, logs and tests. It is
-  /// made when all is decided: planning and prediction read the given config and the members below.
-  RunConfig config;
-  ModelSpec spec;
-  HardwareSection hardware;                              ///< of the given config, for predictions
-  std::optional<StoredRates> stored;                     ///< likewise: measured by earlier runs
-  AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
-  /// The names of a thousand layers are many, and rules copy setups by the dozen while they look
-  /// for the best: all copies share one layout, which nobody changes.
-  std::shared_ptr<const ModelLayout> layout;
-  LlamaSizes sizes;
-  StateChoices choices;  ///< what the rows of `state` were made of
-  StatePlan state;
-  BatchStoreShape batch;
-  ActivationShape activations;
-  KeepPlan kept;
-  Walk walk;
-  OptimizerOptions optimizer;
-  std::optional<SnapshotPlan> snapshots;  ///< absent: the run saves no checkpoints
-  std::optional<SampleSetup> samples;     ///< absent: the run takes none
-  int weight_slots = 0;
-  int activation_slots = 0;
-  int gradient_slots = 0;
+struct Setup : TrainingLayout {
   Budget budget;
-  MemoryPlan plan;
+  MemorySection limits;            ///< of the given config
+  std::optional<KeepLevel> spill;  ///< of every cell, if it was named or chosen
+  /// Of the given config: how often weights alone are saved; absent: never.
+  std::optional<std::int64_t> weights_every_steps;
+  HardwareSection hardware;                              ///< likewise, for predictions
+  AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
+  std::optional<StoredRates> stored;                     ///< measured by earlier runs
 
   [[nodiscard]] std::size_t device_bytes() const {
     return plan.total(Space::kDevice) + budget.device_overhead;
@@ -71,18 +42,10 @@ struct Setup {
   }
   /// Returns what it takes of both memories, for a Room to judge.
   [[nodiscard]] MemoryUse use() const { return {device_bytes(), host_bytes()}; }
-  /// Returns what a cell can keep.
-  [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
-    return Llama::kept_tensors(spec, sizes);
-  }
+  /// Returns the device of this name, as predictions of the setup want it.
+  [[nodiscard]] RatedDevice rated(std::string_view device) const;
   /// Returns what cells keep on the device: "96 cells: 12 full, 84 recompute".
   [[nodiscard]] std::string kept_text() const;
-  /// Returns the number of blocks whose row is so.
-  [[nodiscard]] int count_blocks(bool (*is)(const BlockPlan&)) const;
-  [[nodiscard]] int speculated_units() const {
-    return count_blocks(
-        [](const BlockPlan& row) { return row.updated == UpdateTime::kSpeculated; });
-  }
   /// Returns the table of blocks, equal rows together.
   [[nodiscard]] std::string blocks_text() const;
   /// Returns a line like "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34
@@ -110,6 +73,10 @@ struct Setup {
   /// Returns what to tell the user if the host may not hold the run; else it is empty.
   [[nodiscard]] std::string host_warning() const;
 };
+
+/// Returns the given config with what was decided written into the keys that were open: a run that
+/// is planned from it again is the same run. Run folders and logs have it.
+[[nodiscard]] RunConfig resolve(const RunConfig& given, const Setup& setup);
 
 /// Returns the sizes that the model's kernels run on. They do not depend on the budget.
 [[nodiscard]] LlamaSizes llama_sizes(const RunConfig& config);

@@ -13,9 +13,9 @@
 #include "strata/base/work_progress.h"
 #include "strata/config/config.h"
 #include "strata/plan/choose_placement.h"
-#include "strata/plan/prediction.h"
 #include "strata/plan/setup.h"
 #include "strata/plan/tune_space.h"
+#include "strata/predict/prediction.h"
 
 namespace strata {
 

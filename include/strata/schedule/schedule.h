@@ -1,5 +1,5 @@
-// The algorithm: a training step in layer-major order over sub-batches. Assembly makes one and
-// submits every step and validation through it. What runs where, which buffers are free and who
+// The algorithm: a training step in layer-major order over sub-batches. TrainingEngine makes one
+// and submits every step and validation through it. What runs where, which buffers are free and who
 // waits for whom is the business of the stores; here stands only the order of the work.
 
 #pragma once

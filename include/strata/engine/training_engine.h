@@ -1,0 +1,103 @@
+// An engine that trains. A session has one on the device that trains, a prediction one on the dry
+// backend: what they submit is the same.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "strata/base/work_progress.h"
+#include "strata/comm/rank_groups.h"
+#include "strata/comm/ranks.h"
+#include "strata/data/batch.h"
+#include "strata/engine/engine.h"
+#include "strata/engine/sample_engine.h"
+#include "strata/engine/training_layout.h"
+#include "strata/ops/backend.h"
+#include "strata/schedule/schedule.h"
+
+namespace strata {
+
+/// What a rank runs on; all of it outlives the engine.
+struct EngineParts {
+  const Backend& backend;
+  Ranks& world;                   ///< all ranks
+  GroupCollectives& collectives;  ///< of their groups on this backend's device
+  WorkProgress* work = nullptr;   ///< told which memory is being taken, if somebody wants to know
+};
+
+/// Says as what a rank wants the state behind a step to be saved, and makes the saves.
+struct SnapshotWish {
+  SaveKinds due{};  ///< on this rank; what is due on one is saved by all
+  std::function<Saves(const SaveKinds& agreed)> make = nullptr;
+};
+
+/// The stores, model, optimizer and schedule of a rank, and the way in which steps are submitted.
+class TrainingEngine final : public Engine {
+ public:
+  /// It is called on the host lane when loss and norm of a step are known.
+  using Report = std::function<void(const StepOutcome& outcome, std::int64_t valid_tokens)>;
+  /// It fills the buffers of a pass and returns the number of valid targets.
+  using Fill = std::function<std::int64_t(int pass, const PassBuffers& buffers)>;
+
+  /// Takes all memory; training state is undefined until it is initialised or loaded. The layout
+  /// outlives the engine. Throws OutOfMemory.
+  TrainingEngine(const TrainingLayout& layout, const EngineParts& parts, Report report);
+
+  /// Submits a step, pass by pass filled by `fill`. Blocks first until at most one earlier step is
+  /// unfinished. Returns as what the state behind it is being saved: as what any rank wishes,
+  /// unless a rank is busy with the save before. Throws what an earlier step's work threw.
+  SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
+
+  /// Goes on behind these steps, see OptimizerEngine::resume.
+  void resume(const StepHistory& history) { optimizer_.resume(history); }
+  [[nodiscard]] const Llama& model() const { return model_; }
+  [[nodiscard]] const GradientStore& gradients() const { return gradients_; }
+  [[nodiscard]] const ActivationStore& activations() const { return activations_; }
+  [[nodiscard]] const KeptStore& kept() const { return kept_; }
+  [[nodiscard]] OptimizerEngine& optimizer() { return optimizer_; }
+  [[nodiscard]] BatchStore& batches() { return batches_; }
+  [[nodiscard]] Schedule& schedule() { return schedule_; }
+  /// Returns what takes snapshots, or null if the setup has none.
+  [[nodiscard]] SnapshotWriter* snapshots() { return snapshots_ ? &*snapshots_ : nullptr; }
+  /// Returns what continues sequences with the weights as they are, in memory that is idle between
+  /// steps. The setup has samples, all work is done, and what is returned is gone before the next
+  /// step is submitted.
+  [[nodiscard]] std::unique_ptr<SampleEngine> make_samples();
+
+ private:
+  /// What all ranks together have of a step.
+  struct Agreed {
+    std::int64_t valid = 0;  ///< targets
+    SaveKinds saves;         ///< nothing if a rank is busy
+  };
+  [[nodiscard]] Agreed agree(std::int64_t valid, const SaveKinds& due);
+
+  const TrainingLayout& layout_;
+  Device& device_;
+  Kernels& kernels_;
+  Ranks& world_;
+  Report report_;
+  GradientStore gradients_;
+  BatchStore batches_;
+  LossStore losses_;
+  OptimizerEngine optimizer_;
+  std::size_t
+      idle_begin_;  ///< in the device arena: from here on is what idle_device_bytes() counts
+  ActivationStore activations_;
+  KeptStore kept_;
+  std::vector<TensorView> boundary_gradients_;
+  Llama model_;
+  std::size_t samples_begin_;  ///< in the pinned arena
+  Schedule schedule_;
+  std::optional<SnapshotWriter> snapshots_;
+
+  std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
+  std::array<std::int64_t, 2> step_tokens_{};
+};
+
+}  // namespace strata

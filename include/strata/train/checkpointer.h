@@ -1,0 +1,124 @@
+// The checkpoints of one run: where they are, what goes into them beside the state, and how a run
+// begins with one. A session has a Checkpointer if its run saves; the submitting thread calls it.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/work_progress.h"
+#include "strata/checkpoint/checkpoint_folder.h"
+#include "strata/checkpoint/checkpoint_save.h"
+#include "strata/checkpoint/files.h"
+#include "strata/checkpoint/snapshot_writer.h"
+#include "strata/comm/ranks.h"
+#include "strata/engine/training_engine.h"
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+/// Where a run keeps its checkpoints, and the one that it goes on from.
+struct CheckpointPlace {
+  Files* files = nullptr;        ///< outlives the session
+  std::filesystem::path folder;  ///< that holds them
+  std::optional<FoundCheckpoint> resume;
+  std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
+  RunData data{};                       ///< as every checkpoint of the run tells it
+  /// What rollbacks have set aside, and what goes once the state is there that the run goes on
+  /// from.
+  std::vector<std::filesystem::path> given_up{};
+
+  /// Returns the run folder that the checkpoints are in.
+  [[nodiscard]] std::filesystem::path run() const { return folder.parent_path(); }
+
+  /// Returns whether the checkpoint that the run goes on from is one of its own folder, as
+  /// --resume auto would find it there.
+  [[nodiscard]] bool resumes_own() const;
+  [[nodiscard]] std::int64_t first_step() const { return resume ? resume->manifest.step : 0; }
+  /// Returns the sample with which training goes on.
+  [[nodiscard]] std::int64_t first_sample() const;
+  /// Returns how many samples were trained on before that.
+  [[nodiscard]] std::int64_t trained_samples() const;
+  /// Returns what the run's validations have found up to the checkpoint; nothing if they were on
+  /// other data or rows, whose losses are not compared with what is found now.
+  [[nodiscard]] Validations validations() const;
+};
+
+/// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws on all
+/// ranks if one of them fails: DamagedCheckpoint if what it read is wrong, and AgreedError, or
+/// IoError on a rank that is alone, if the system did not let it read. All ranks call it.
+/// `may_end`, if it is given, is called on all of them between the blocks, and what it throws there
+/// ends the load. `work`, if it is given, is told how far it is.
+void load_checkpoint(const Files& files, const FoundCheckpoint& from, TrainingEngine& engine,
+                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end,
+                     WorkProgress* work = nullptr);
+
+/// Writes the plans of matrix products that the checkpoint holds to the run folder, unless either
+/// has none, or the folder its own: a run goes on with the bits that it had. Throws as
+/// load_checkpoint() does if they cannot be read, and IoError if they cannot be written. All ranks
+/// call it.
+void restore_plans(const CheckpointPlace& place, Ranks& ranks);
+
+class Checkpointer {
+ public:
+  /// All arguments outlive it. The engine has a writer of snapshots. Throws IoError if a file of
+  /// the imported model that goes into every checkpoint cannot be read.
+  /// `write_gbs` is what require_disk() (save_room.h) has found.
+  Checkpointer(const CheckpointPlace& place, const RunConfig& config, const Setup& setup,
+               double write_gbs, TrainingEngine& engine, RankGroups& groups);
+
+  /// Returns how many seconds a save will probably take, by what was written at the start.
+  [[nodiscard]] double expected_s() const { return expected_s_; }
+  /// Returns saves of the state behind `steps` steps and `samples` samples.
+  [[nodiscard]] Saves make_saves(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples);
+  /// Says that saves of the state behind `steps` steps are not committed before validated(), since
+  /// a validation of that state is to come.
+  void await_validation(std::int64_t steps) { validation_of_ = steps; }
+  /// Says what validations have found up to now, for the manifests of saves that wait for it and of
+  /// those that are made from now on.
+  void validated(const Validations& validations) {
+    validations_ = validations;
+    validation_of_.reset();
+    writer_.validated(validations);
+  }
+  /// Writes the state as it is, which is that behind so many steps, and blocks until it is
+  /// committed or has failed. Everything that was submitted is done. `meanwhile` is as of wait().
+  void save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
+                const std::function<void()>& meanwhile = nullptr);
+  /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
+  void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
+  /// Returns how many saves are under way: one, or none. One whose reports were not taken counts.
+  [[nodiscard]] int under_way() const { return writer_.busy() ? 1 : 0; }
+  /// Returns what came of the saves that have ended since the last call.
+  [[nodiscard]] std::vector<SaveReport> take_reports();
+  /// Tells how far the saves are that were begun, until their reports are taken.
+  [[nodiscard]] const WorkProgress& work() const { return work_; }
+
+ private:
+  [[nodiscard]] std::shared_ptr<CheckpointSave> make_save(const Manifest& facts,
+                                                          const CheckpointLayout& layout,
+                                                          std::string_view folder,
+                                                          const Retention& retention);
+
+  const CheckpointPlace& place_;
+  const RunConfig& config_;  ///< resolved
+  const Setup& setup_;
+  SnapshotWriter& writer_;
+  CheckpointLayout weights_;  ///< of weights alone
+  RankGroups& groups_;
+  std::vector<SmallFile> small_files_;
+  double expected_s_ = 0;
+  std::int64_t saves_ = 0;  ///< that were begun
+  Validations validations_;
+  std::optional<std::int64_t> validation_of_;  ///< steps of the state that is validated next
+  WorkProgress work_;
+};
+
+}  // namespace strata

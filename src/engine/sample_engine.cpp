@@ -1,0 +1,17 @@
+// Samples have no memory of their own but a little: their arenas are parts of those of training.
+
+#include "strata/engine/sample_engine.h"
+
+namespace strata {
+
+SampleMemory::SampleMemory(const SampleLayout& s, const SamplePlaces& places)
+    : device_arena_(places.device, places.device_begin, s.plan.total(Space::kDevice), "samples"),
+      pinned_arena_(places.pinned, places.pinned_begin, s.plan.total(Space::kPinned), "samples"),
+      pageable_arena_(places.pageable, 0, 0, "samples"),
+      arenas_(device_arena_, pinned_arena_, pageable_arena_) {}
+
+SampleEngine::SampleEngine(const SampleLayout& layout, const SamplePlaces& places, Kernels& kernels,
+                           WeightStore& weights)
+    : SampleMemory(layout, places), SweepEngine(layout, kernels, nullptr, weights, arenas_) {}
+
+}  // namespace strata

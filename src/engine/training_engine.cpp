@@ -1,0 +1,89 @@
+// Hands the arenas to the stores, which take from them what they took of the plan. Steps are
+// submitted pass by pass, at most one ahead of the step that runs.
+
+#include "strata/engine/training_engine.h"
+
+#include <utility>
+
+#include "engine/training_memory.h"
+
+namespace strata {
+
+TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts, Report report)
+    : Engine(s, *parts.backend.device, *parts.collectives.shard, parts.work),
+      layout_(s),
+      device_(*parts.backend.device),
+      kernels_(*parts.backend.kernels),
+      world_(parts.world),
+      report_(std::move(report)),
+      gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),
+                 arenas_, s.gradient_slots),
+      batches_(s.batch, arenas_),
+      losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
+      optimizer_({state_, weights_, parts.world, *parts.backend.kernels,
+                  parts.backend.host_kernels(), arenas_, *parts.backend.pool},
+                 s.optimizer,
+                 [this](const StepOutcome& outcome) {
+                   if (snapshots_) snapshots_->tell(outcome);
+                   report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);
+                 }),
+      idle_begin_(device_memory_.arena.used()),
+      activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
+      kept_(s.kept_tensors(), s.kept, arenas_),
+      boundary_gradients_(take_boundary_gradients(s.activations, arenas_)),
+      model_(s.spec, s.sizes, *parts.backend.kernels, arenas_),
+      samples_begin_(pinned_memory_.arena.used()),
+      schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
+                s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
+  static_cast<void>(take_sample_memory(s, arenas_));
+  if (!s.snapshots) return;
+  snapshots_.emplace(state_, arenas_, *parts.backend.pool, *s.snapshots);
+  optimizer_.observe(*snapshots_);
+}
+
+TrainingEngine::Agreed TrainingEngine::agree(std::int64_t valid, const SaveKinds& due) {
+  const bool busy = snapshots_ && snapshots_->busy();
+  const auto one_if = [](bool yes) { return yes ? 1.0 : 0.0; };
+  std::array<double, 4> sums{static_cast<double>(valid),  // exact below 2^53
+                             one_if(busy), one_if(due.whole), one_if(due.weights)};
+  world_.all_reduce_sum(sums, Channel::kSubmit);
+  Agreed agreed{.valid = static_cast<std::int64_t>(sums[0]), .saves = {}};
+  if (snapshots_ && sums[1] == 0) agreed.saves = {.whole = sums[2] > 0, .weights = sums[3] > 0};
+  return agreed;
+}
+
+std::unique_ptr<SampleEngine> TrainingEngine::make_samples() {
+  const SamplePlaces places{.device = device_memory_.arena,
+                            .device_begin = idle_begin_,
+                            .pinned = pinned_memory_.arena,
+                            .pinned_begin = samples_begin_,
+                            .pageable = pageable_memory_.arena};
+  return std::make_unique<SampleEngine>(layout_.samples.value(), places, kernels_, weights_);
+}
+
+SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
+                                 const SnapshotWish& wish) {
+  const auto parity = static_cast<std::size_t>(step % 2);
+  device_.wait(step_ends_[parity]);  // at most one step ahead
+  device_.throw_if_failed();
+  const int passes = layout_.choices.passes;
+  std::vector<int> slots;
+  std::int64_t valid = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    slots.push_back(static_cast<int>(parity) * passes + pass);
+    valid += fill(pass, batches_.host(slots.back()));
+  }
+  const Agreed agreed = agree(valid, wish.due);
+  valid = agreed.valid;
+  for (const int slot : slots) {
+    batches_.set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
+  }
+  step_tokens_[parity] = valid;
+  if (agreed.saves.any()) snapshots_->begin(wish.make(agreed.saves));
+  schedule_.step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
+  step_ends_[parity] = device_.stream(Lane::kHost).record();
+  if (snapshots_) snapshots_->end_step(step_ends_[parity]);
+  return agreed.saves;
+}
+
+}  // namespace strata

@@ -1,0 +1,53 @@
+// The list of what a training engine takes, by the constructors that will take it.
+
+#include "strata/engine/training_layout.h"
+
+#include <algorithm>
+
+#include "engine/training_memory.h"
+#include "strata/store/gradient_store.h"
+#include "strata/store/loss_store.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+int TrainingLayout::count_blocks(bool (*is)(const BlockPlan&)) const {
+  return static_cast<int>(std::count_if(state.blocks.begin(), state.blocks.end(), is));
+}
+
+std::size_t TrainingLayout::idle_device_bytes() const {
+  MemoryPlan idle;
+  const ActivationStore::Memory boundaries(activations, activation_slots, idle);
+  const KeptStore::Memory cells(kept_tensors(), kept, idle);
+  static_cast<void>(take_boundary_gradients(activations, idle));
+  const LlamaScratch scratch(spec, sizes, idle);
+  return idle.total(Space::kDevice);
+}
+
+void TrainingLayout::list_fixed_memory() {
+  state = plan_state(*model, choices);
+  plan = {};
+  TrainingState::Memory(*model, state, plan);
+  WeightStore::Memory(*model, state, weight_slots, plan);
+  GradientStore::Memory(*model, state, gradient_slots, plan);
+  BatchStore::Memory(batch, plan);
+  LossStore::Memory(batch.batch.pass_tokens(), accumulator_of(sizes.compute), plan);
+  OptimizerEngine::Memory(*model, state, plan);
+  static_cast<void>(take_boundary_gradients(activations, plan));
+  static_cast<void>(Llama::Memory::rope_memory(spec, sizes, plan));
+  static_cast<void>(take_sample_memory(*this, plan));
+  if (snapshots) SnapshotWriter::Memory(*model, state, *snapshots, plan);
+}
+
+void TrainingLayout::add_activations() {
+  ActivationStore::Memory(activations, activation_slots, plan);
+  add_scratch();
+  KeptStore::Memory(kept_tensors(), kept, plan);
+}
+
+void TrainingLayout::add_scratch() {
+  sizes.kept_by_all = kept.least_reach();
+  const LlamaScratch scratch(spec, sizes, plan);
+}
+
+}  // namespace strata

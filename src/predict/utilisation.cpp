@@ -1,0 +1,39 @@
+// The formulas of utilisation.h. They count what the model asks for, not what the device does, so
+// that a run gains nothing by computing more.
+
+#include "strata/predict/utilisation.h"
+
+#include "strata/base/log.h"
+
+namespace strata {
+
+double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length, double attended) {
+  std::int64_t widths = 0;  // of what attention returns, in all layers
+  for (int layer = 0; layer < spec.layers(); ++layer) {
+    widths += spec.layer(layer).attention.query_width();
+  }
+  const double attention =
+      static_cast<double>(widths) * static_cast<double>(sequence_length) * attended;
+  return 6.0 * (static_cast<double>(spec.matmul_parameter_count()) + attention);
+}
+
+DevicePeak device_peak(const HardwareSection& hardware, double datasheet_tflops) {
+  if (hardware.peak_tflops) return {*hardware.peak_tflops, "hardware.peak_tflops"};
+  return {datasheet_tflops, "the datasheet"};
+}
+
+std::optional<double> model_flops_utilisation(double flops_per_token, double tokens_per_s,
+                                              double device_peak_tflops, int ranks) {
+  if (!(device_peak_tflops > 0)) return std::nullopt;
+  return flops_per_token * tokens_per_s / (device_peak_tflops * 1e12 * ranks);
+}
+
+std::string peak_warning(const std::optional<double>& mfu, const DevicePeak& peak) {
+  if (!mfu || *mfu <= 1) return {};
+  return fmt::format(
+      "MFU is {:.1f} %, and no device does more than its peak: {:.4g} TFLOP/s, of {}, is not "
+      "this device's; set hardware.peak_tflops to its dense bf16 rate",
+      100 * *mfu, peak.tflops, peak.origin);
+}
+
+}  // namespace strata

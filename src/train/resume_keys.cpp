@@ -1,0 +1,146 @@
+// One row a key, in the order of docs/config.md. A new key gets a row here.
+
+#include "train/resume_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace strata {
+
+namespace {
+
+// Batch shape and ranks are free, and a warning has the tokens of a step (data_contents.h). What
+// becomes of bad steps is free as well: who has seen one changes it and goes on.
+constexpr KeyRule kRules[] = {
+    {"run.seed", KeyEffect::kNumbers},
+    {"run.steps", KeyEffect::kSteps},
+    {"run.epochs", KeyEffect::kFree},  // a run has steps when it is compared
+    {"run.backend", KeyEffect::kFree},
+    {"run.dtype", KeyEffect::kNumbers},
+    {"run.output", KeyEffect::kFree},
+    {"run.trace_step", KeyEffect::kFree},
+    {"run.eval_every", KeyEffect::kFree},
+    {"run.patience", KeyEffect::kFree},
+    {"run.eval_batches", KeyEffect::kFree},
+    {"run.sample_every", KeyEffect::kFree},
+    {"run.sample_prompts", KeyEffect::kFree},
+    {"run.sample_tokens", KeyEffect::kFree},
+    {"run.log_every", KeyEffect::kFree},
+    {"run.tensorboard", KeyEffect::kFree},
+    {"run.threads", KeyEffect::kFree},
+    {"run.bind", KeyEffect::kFree},
+    {"run.shard_group", KeyEffect::kFree},
+    {"run.on_nonfinite", KeyEffect::kFree},
+    {"run.max_nonfinite_steps", KeyEffect::kFree},
+    {"run.loss_outlier_z", KeyEffect::kFree},
+    {"run.norm_outlier_z", KeyEffect::kFree},
+    {"run.wall_limit", KeyEffect::kFree},
+    {"run.watchdog_s", KeyEffect::kFree},
+    {"model.path", KeyEffect::kFree},
+    {"model.tokenizer", KeyEffect::kFree},
+    {"model.model_type", KeyEffect::kModel},
+    {"model.vocab_size", KeyEffect::kModel},
+    {"model.hidden_size", KeyEffect::kModel},
+    {"model.intermediate_size", KeyEffect::kModel},
+    {"model.num_hidden_layers", KeyEffect::kModel},
+    {"model.num_attention_heads", KeyEffect::kModel},
+    {"model.num_key_value_heads", KeyEffect::kModel},
+    {"model.head_dim", KeyEffect::kModel},
+    {"model.max_position_embeddings", KeyEffect::kModel},
+    {"model.rope_theta", KeyEffect::kModel},
+    {"model.rope_scaling.rope_type", KeyEffect::kModel},
+    {"model.rope_scaling.factor", KeyEffect::kModel},
+    {"model.rope_scaling.low_freq_factor", KeyEffect::kModel},
+    {"model.rope_scaling.high_freq_factor", KeyEffect::kModel},
+    {"model.rope_scaling.original_max_position_embeddings", KeyEffect::kModel},
+    {"model.rms_norm_eps", KeyEffect::kModel},
+    {"model.tie_word_embeddings", KeyEffect::kModel},
+    {"model.initializer_range", KeyEffect::kModel},
+    {"data.train", KeyEffect::kData},
+    {"data.validation", KeyEffect::kFree},
+    {"data.sequence_length", KeyEffect::kNumbers},
+    {"data.dtype", KeyEffect::kNumbers},
+    {"data.eos_token", KeyEffect::kNumbers},
+    {"data.document_begins", KeyEffect::kNumbers},
+    {"data.document_mask", KeyEffect::kNumbers},
+    {"data.packing", KeyEffect::kNumbers},
+    {"data.overlong", KeyEffect::kNumbers},
+    {"data.shuffle", KeyEffect::kNumbers},
+    {"data.synthetic", KeyEffect::kNumbers},
+    {"schedule.rows", KeyEffect::kFree},
+    {"schedule.sub_batches", KeyEffect::kFree},
+    {"schedule.passes", KeyEffect::kFree},
+    {"schedule.step_rows", KeyEffect::kFree},
+    {"schedule.weight_slots", KeyEffect::kFree},
+    {"schedule.activation_slots", KeyEffect::kFree},
+    {"schedule.activations", KeyEffect::kLevel},
+    {"schedule.spill", KeyEffect::kLevel},
+    {"schedule.spill_dtype", KeyEffect::kNumbers},
+    {"schedule.spill_slots", KeyEffect::kFree},
+    {"schedule.gradient_slots", KeyEffect::kFree},
+    {"schedule.resident_units", KeyEffect::kFree},
+    {"schedule.gradient_sums", KeyEffect::kFree},
+    {"schedule.head_chunk_tokens", KeyEffect::kFree},
+    {"optimizer.lr", KeyEffect::kNumbers},
+    {"optimizer.betas", KeyEffect::kNumbers},
+    {"optimizer.eps", KeyEffect::kNumbers},
+    {"optimizer.weight_decay", KeyEffect::kNumbers},
+    {"optimizer.decay_norms", KeyEffect::kNumbers},
+    {"optimizer.grad_clip", KeyEffect::kNumbers},
+    {"optimizer.timing", KeyEffect::kFree},
+    {"optimizer.deferred_units", KeyEffect::kFree},
+    {"optimizer.undo_log", KeyEffect::kFree},
+    {"optimizer.gradient_dtype", KeyEffect::kNumbers},
+    {"optimizer.moment_dtype", KeyEffect::kNumbers},
+    {"optimizer.gradient_ring", KeyEffect::kFree},
+    {"optimizer.interleave", KeyEffect::kFree},
+    {"optimizer.lr_schedule", KeyEffect::kNumbers},
+    {"optimizer.warmup_steps", KeyEffect::kNumbers},
+    {"optimizer.min_lr_ratio", KeyEffect::kNumbers},
+    {"optimizer.wsd_decay_steps", KeyEffect::kNumbers},
+    {"checkpoint.every_steps", KeyEffect::kFree},
+    {"checkpoint.every_minutes", KeyEffect::kFree},
+    {"checkpoint.at_end", KeyEffect::kFree},
+    {"checkpoint.keep", KeyEffect::kFree},
+    {"checkpoint.keep_best", KeyEffect::kFree},
+    {"checkpoint.milestone_steps", KeyEffect::kFree},
+    {"checkpoint.weights_every_steps", KeyEffect::kFree},
+    {"checkpoint.weights_keep", KeyEffect::kFree},
+    {"checkpoint.staging", KeyEffect::kFree},
+    {"checkpoint.writers", KeyEffect::kFree},
+    {"memory.device_limit", KeyEffect::kFree},
+    {"memory.host_limit", KeyEffect::kFree},
+    {"memory.spill_limit", KeyEffect::kFree},
+    {"hardware.peak_tflops", KeyEffect::kFree},
+    {"hardware.link_gbs", KeyEffect::kFree},
+    {"hardware.product_tflops", KeyEffect::kFree},
+    {"hardware.attention_forward_tflops", KeyEffect::kFree},
+    {"hardware.attention_backward_tflops", KeyEffect::kFree},
+    {"hardware.device_gbs", KeyEffect::kFree},
+    {"hardware.host_gbs", KeyEffect::kFree},
+    {"hardware.disk_gbs", KeyEffect::kFree},
+    {"hardware.collective_gbs", KeyEffect::kFree},
+    {"hardware.nic_gbs", KeyEffect::kFree},
+    {"hardware.stored_rates", KeyEffect::kFree},
+    {"kernels.matmul_tuning", KeyEffect::kFree},
+    {"kernels.plan_cache", KeyEffect::kFree},
+    {"kernels.attention", KeyEffect::kFree},
+    {"kernels.attention_backward", KeyEffect::kFree},
+    {"debug.execution", KeyEffect::kFree},
+    {"debug.shuffle_seed", KeyEffect::kFree},
+    {"debug.poison_slots", KeyEffect::kFree},
+    {"debug.synchronize_each", KeyEffect::kFree},
+    {"debug.disk_gbs", KeyEffect::kFree},
+};
+
+}  // namespace
+
+std::span<const KeyRule> resume_rules() { return kRules; }
+
+KeyEffect effect_of(std::string_view path) {
+  const auto* const rule = std::ranges::find(kRules, path, &KeyRule::path);
+  return rule == std::end(kRules) ? KeyEffect::kNumbers : rule->effect;
+}
+
+}  // namespace strata

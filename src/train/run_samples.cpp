@@ -1,0 +1,165 @@
+// Prompts are tokens from the start on, so that what is wrong with them is said before anything is
+// trained. A sample ends where the model that the run leaves would end.
+
+#include "strata/train/run_samples.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/base/log.h"
+#include "strata/base/random.h"
+#include "strata/base/sample_prompt.h"
+#include "strata/base/text.h"
+#include "strata/complete/generator.h"
+#include "strata/plan/sample_setup.h"
+#include "train/model_companions.h"
+
+namespace strata {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Samples draw from this random stream; weights and the order of data have others.
+constexpr std::uint64_t kSampleSeeds = 0x73616d706c6573;  // "samples"
+constexpr const char* kGoesOn = "length";                 // until something else ends it
+
+bool has(const std::vector<std::int32_t>& ids, std::int32_t id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+std::vector<std::int32_t> ids_of(const ModelText& text, const std::string& given,
+                                 const std::string& where) {
+  if (!is_conversation(given)) return text.encode(given, false);
+  if (!text.has_template()) {
+    throw ConfigError(where +
+                      ": is a conversation, and neither the token files nor the model have a chat "
+                      "template; tokenize with --chat-template, or give a text");
+  }
+  try {
+    return text.encode(Conversation::parse(given, where));
+  } catch (const ChatRefused& error) {
+    throw ConfigError(where + ": " + error.what());
+  } catch (const IoError& error) {  // it names what it is about itself
+    throw ConfigError(error.what());
+  }
+}
+
+}  // namespace
+
+std::string json_line(std::int64_t step, const RunSample& sample) {
+  const bool talks = is_conversation(sample.prompt);
+  const Json json{{"step", step},
+                  {"prompt", talks ? parse_json<Json>(sample.prompt) : Json(sample.prompt)},
+                  {"text", sample.text},
+                  {"finish_reason", sample.finish_reason},
+                  {"prompt_tokens", sample.prompt_tokens},
+                  {"tokens", sample.ids.size()}};
+  return json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
+}
+
+RunSamples::RunSamples(const RunConfig& config)
+    : seed_(static_cast<std::uint64_t>(config.run.seed)),
+      tokens_(config.run.sample_tokens),
+      text_(std::make_unique<ModelText>(texts_of_run(config))),
+      ends_(ends_of_run(config, *text_)) {
+  if (!text_->has_texts()) {
+    throw ConfigError(
+        "model.tokenizer: samples (run.sample_every) need the model's tokenizer; name its file, or "
+        "set run.sample_every to 0");
+  }
+  if (config.run.sample_prompts.empty()) {
+    const std::optional<std::int32_t> begin = text_->begin_token();
+    if (!begin) {
+      throw ConfigError(
+          "run.sample_prompts: the tokenizer has no token that begins texts; give a prompt");
+    }
+    prompts_.push_back({.given = {}, .ids = {*begin}, .ends = ends_});
+  }
+  const std::int64_t context = sample_context(config);
+  for (const std::string& given : config.run.sample_prompts) {
+    prompts_.push_back(read(given, "run.sample_prompts[" + std::to_string(prompts_.size()) + "]"));
+    const std::int64_t count = std::ssize(prompts_.back().ids);
+    if (count > 0 && count + tokens_ <= context) continue;
+    throw ConfigError("run.sample_prompts: " + shortened(printable_name(given)) + " has " +
+                      format_count(count) + " tokens and " + format_count(tokens_) +
+                      " are to follow, but a sample may have " + format_count(context) +
+                      "; give it another length, or lower run.sample_tokens");
+  }
+}
+
+RunSamples::Prompt RunSamples::read(const std::string& given, const std::string& where) const {
+  Prompt prompt{.given = given, .ids = ids_of(*text_, given, where), .ends = ends_};
+  if (!is_conversation(given)) return prompt;
+  const TurnEnd& end = text_->turn_end();
+  if (end.id) {
+    prompt.ends.push_back(*end.id);
+  } else if (!end.text.empty()) {
+    prompt.stops.push_back(end.text);
+  }
+  return prompt;
+}
+
+std::vector<RunSample> RunSamples::begun() const {
+  std::vector<RunSample> samples;
+  for (const Prompt& prompt : prompts_) {
+    samples.push_back({.prompt = prompt.given,
+                       .text = {},
+                       .finish_reason = kGoesOn,
+                       .prompt_tokens = std::ssize(prompt.ids),
+                       .ids = {}});
+  }
+  return samples;
+}
+
+std::vector<RunSample> RunSamples::draw(SweepEngine& engine, std::int64_t step, int ranks,
+                                        const std::function<void()>& drawn) const {
+  std::vector<RunSample> samples = begun();
+  std::vector<TextStream> streams;
+  for (const Prompt& prompt : prompts_) streams.emplace_back(*text_, prompt.ids, prompt.stops);
+  std::size_t taken = 0;
+  const auto next = [&]() -> std::optional<GenerateRequest> {
+    if (taken == prompts_.size()) return std::nullopt;
+    GenerateRequest request{.prompt = prompts_[taken].ids,
+                            .sampling = {},
+                            .most_tokens = tokens_,
+                            .sample = static_cast<std::int64_t>(taken)};
+    request.sampling.seed = random_bits(seed_, kSampleSeeds, static_cast<std::uint64_t>(step));
+    ++taken;
+    return request;
+  };
+  const auto take = [&](const DrawnToken& token) {
+    drawn();
+    RunSample& sample = samples[token.sequence];
+    TextStream& stream = streams[token.sequence];
+    if (sample.finish_reason == kGoesOn) {
+      sample.ids.push_back(token.id);
+      const bool over = has(prompts_[token.sequence].ends, token.id);
+      if (!over) sample.text += stream.add(token.id);
+      if (over || stream.stopped()) sample.finish_reason = "stop";
+    }
+    // Ranks gather weights together: all make the same sweeps, whatever each of them draws.
+    return ranks > 1 || sample.finish_reason == kGoesOn;
+  };
+  try {
+    Generator(engine).run(next, take);
+  } catch (const NumericalError& error) {
+    log::warn("samples of step {}: {}", step, error.what());
+    for (RunSample& sample : samples) {
+      if (sample.finish_reason == kGoesOn && std::ssize(sample.ids) < tokens_) {
+        sample.finish_reason = "nonfinite";
+      }
+    }
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (!streams[i].stopped()) samples[i].text += streams[i].finish();
+  }
+  return samples;
+}
+
+}  // namespace strata

@@ -1,0 +1,29 @@
+// How many rows the model has is read from its own config.json, not from its weights: weights that
+// do not fit to it are damaged, not smaller.
+
+#include "strata/train/start_weights.h"
+
+#include <cstdint>
+#include <filesystem>
+
+#include "strata/base/text.h"
+#include "strata/model/resize_vocabulary.h"
+
+namespace strata {
+
+StartWeights open_start_weights(const ModelSection& model) {
+  const std::filesystem::path folder = model.path;
+  const std::int64_t own = load_llama_config(folder / "config.json").vocab_size;
+  StartWeights start{.files = SafetensorsDirectory(folder), .resized = {}};
+  const std::int64_t wanted = model.llama.vocab_size;
+  if (wanted <= own) return start;
+  resize_vocabulary(start.files, own, wanted);
+  start.resized =
+      "the vocabulary of " + model.path + " grows from " + format_count(own) + " to " +
+      format_count(wanted) + " ids (model.vocab_size): new rows of " +
+      (model.llama.tie_word_embeddings ? "the embedding are" : "embedding and head are") +
+      " the mean of the others";
+  return start;
+}
+
+}  // namespace strata

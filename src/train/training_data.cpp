@@ -1,0 +1,111 @@
+// Translates keys of the config into what the data layer takes.
+
+#include "strata/train/training_data.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "strata/base/narrow.h"
+#include "strata/data/joined_tokens.h"
+#include "strata/data/open_source.h"
+#include "strata/data/packed_tokens.h"
+
+namespace strata {
+
+namespace {
+
+std::unique_ptr<TokenSource> synthetic_tokens(const RunConfig& config) {
+  // Long enough that no benchmark sees a row twice.
+  constexpr std::int64_t kTokens = std::int64_t{1} << 40;
+  return std::make_unique<SyntheticTokens>(kTokens, config.model.llama.vocab_size,
+                                           static_cast<std::uint64_t>(config.run.seed));
+}
+
+ForeignFormat foreign_format(const DataSection& data) {
+  ForeignFormat foreign;
+  if (data.dtype != TokenFormat::kAuto) {
+    foreign.type = data.dtype == TokenFormat::kU16 ? TokenType::kU16 : TokenType::kU32;
+  }
+  if (data.eos_token) foreign.end_of_document = narrow<std::int32_t>(*data.eos_token);
+  foreign.document_begins = data.document_begins;
+  return foreign;
+}
+
+std::unique_ptr<PackedTokens> pack(std::unique_ptr<TokenSource> source, const DataSection& data) {
+  return std::make_unique<PackedTokens>(
+      std::move(source),
+      PackingOptions{.row_tokens = data.sequence_length, .overlong = data.overlong});
+}
+
+}  // namespace
+
+std::unique_ptr<TokenSource> open_files(const DataSection& data, const FileSource& source) {
+  std::vector<std::unique_ptr<TokenSource>> parts;
+  for (const std::string& file : source.files) {
+    parts.push_back(open_token_source(file, foreign_format(data)));
+  }
+  if (parts.size() == 1) return std::move(parts[0]);
+  return std::make_unique<JoinedTokens>(std::move(parts));
+}
+
+std::vector<SourceShare> TrainingSet::shares() const {
+  std::vector<SourceShare> shares;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    shares.push_back({.tokens = sources[i].get(), .weight = weights[i]});
+  }
+  return shares;
+}
+
+TrainingSet open_training_set(const RunConfig& config) {
+  TrainingSet set;
+  if (config.data.synthetic) {
+    set.sources.push_back(synthetic_tokens(config));
+    set.weights.push_back(1);
+    return set;
+  }
+  std::vector<const TokenSource*> opened;
+  for (const FileSource& source : config.data.train.list) {
+    auto tokens = open_files(config.data, source);
+    if (config.data.packing) {
+      auto packed = pack(std::move(tokens), config.data);
+      set.packing.push_back(packed->counts());
+      tokens = std::move(packed);
+    }
+    set.sources.push_back(std::move(tokens));
+    set.weights.push_back(source.weight.value_or(1));
+    opened.push_back(set.sources.back().get());
+  }
+  require_one_tokenizer(opened);
+  return set;
+}
+
+std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config) {
+  auto tokens = open_files(config.data, config.data.validation.list.at(0));
+  if (config.data.packing) return pack(std::move(tokens), config.data);
+  return tokens;
+}
+
+ModelTokenizer tokenizer_of(const ModelSection& model) {
+  return {.vocabulary = model.llama.vocab_size,
+          .folder = model.path.empty() ? model.tokenizer : model.path,
+          .named = model.tokenizer};
+}
+
+BatchOptions training_batches(const RunConfig& config, int rank, int ranks) {
+  BatchOptions options;
+  options.shape = {.rows = config.schedule.rows,
+                   .tokens = config.data.sequence_length,
+                   .sub_batches = config.schedule.sub_batches};
+  options.passes = narrow<int>(config.schedule.passes);
+  options.rank = rank;
+  options.ranks = ranks;
+  if (config.schedule.step_rows) options.step_rows = config.step_rows(ranks);
+  options.mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
+  options.sample_order = config.data.shuffle ? SampleOrder::kShuffled : SampleOrder::kInOrder;
+  options.seed = static_cast<std::uint64_t>(config.run.seed);
+  options.vocabulary = config.model.llama.vocab_size;
+  return options;
+}
+
+}  // namespace strata

@@ -1,0 +1,154 @@
+// The table of blocks: every row against the rules as a user reads them in docs/updates.md and
+// docs/fitting.md, over all combinations of choices, and the table as text.
+
+#include "strata/engine/state_choices.h"
+
+#include <string>
+
+#include "strata/model/families.h"
+#include "support/catch.h"
+#include "support/tiny_model.h"
+
+namespace strata::test {
+namespace {
+
+ModelLayout layout_of(bool tied, int layers) {
+  LlamaConfig model = tiny_model();
+  model.tie_word_embeddings = tied;
+  model.num_hidden_layers = layers;
+  return make_layout(spec_of(model));
+}
+
+/// All combinations that a config may ask for, in two sorts of model.
+template <class Check>
+void for_all_choices(const Check& check) {
+  for (const bool tied : {false, true}) {
+    const ModelLayout layout = layout_of(tied, 6);
+    StateChoices choices{.compute = tied ? DType::kF64 : DType::kBF16,
+                         .deferred_units = 2,
+                         .undo_log = std::size_t{1} << 30};
+    for (const UpdateTiming timing :
+         {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative}) {
+      for (const int resident : {0, 3, 8}) {
+        for (const double interleave : {0.0, 0.5, 1.0}) {
+          for (const int passes : {1, 2}) {
+            for (const int sums : {0, 8}) {
+              for (const int ring : {0, 3}) {
+                choices.timing = timing;
+                choices.resident_units = resident;
+                choices.interleave = interleave;
+                choices.passes = passes;
+                choices.device_sums = sums;
+                choices.gradient_ring = ring;
+                check(layout, choices, plan_state(layout, choices));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("homes follow from who updates a block") {
+  for_all_choices([](const ModelLayout& layout, const StateChoices& c, const StatePlan& plan) {
+    for (const BlockId b : layout.blocks.ids()) {
+      const BlockPlan& row = plan.blocks[b];
+      const bool resident = b.value() < c.resident_units;
+      CHECK((row.updated_by == UpdatedBy::kResident) == resident);
+      CHECK((row.weight == Home::kDevice) == resident);
+      CHECK((row.moments == Home::kDevice) == resident);
+      CHECK((row.moments == Home::kPageable) == (row.updated_by == UpdatedBy::kHost));
+      // What the device updates needs its gradient there, what the host updates needs it here.
+      const bool gradient_there = row.gradient == Home::kDevice || row.gradient == Home::kPassing;
+      CHECK(gradient_there == row.updated_on_device());
+      CHECK(row.travels == c.compute);
+      if (row.updated_by == UpdatedBy::kShuttle) {
+        CHECK(layout.blocks[b].kind == UnitKind::kLayer);
+        CHECK(row.moments == Home::kPinned);
+      }
+    }
+  });
+}
+
+TEST_CASE(
+    "contributions are summed in one place, and a ring holds none that are summed on the host") {
+  for_all_choices([](const ModelLayout& layout, const StateChoices& c, const StatePlan& plan) {
+    for (const BlockId b : layout.blocks.ids()) {
+      const BlockPlan& row = plan.blocks[b];
+      const bool both_ends =
+          b == BlockId(0) && layout.blocks[layout.blocks.last()].segments.size() == 1;
+      CHECK(row.contributions == c.passes * (both_ends ? 2 : 1));
+      CHECK((row.sums == SumPlace::kNone) == (row.contributions == 1));
+      if (row.updated_on_device()) CHECK(row.sums != SumPlace::kHost);
+      if (row.gradient == Home::kRing || row.gradient == Home::kPassing) {
+        CHECK(c.gradient_ring > 0);
+        CHECK(row.sums != SumPlace::kHost);
+        CHECK(layout.blocks[b].kind == UnitKind::kLayer);
+      }
+      const DType wide = c.compute == DType::kF64 ? DType::kF64 : DType::kF32;
+      if (row.sums == SumPlace::kHost) CHECK(row.gradient_dtype == wide);
+    }
+  });
+}
+
+TEST_CASE("the timing says when a block is updated, its updater how") {
+  for_all_choices([](const ModelLayout& layout, const StateChoices& c, const StatePlan& plan) {
+    int late = 0;
+    for (const BlockId b : layout.blocks.ids()) {
+      const BlockPlan& row = plan.blocks[b];
+      late += row.updated != UpdateTime::kOnArrival && row.updated != UpdateTime::kSpeculated;
+      if (row.updated == UpdateTime::kOnArrival) CHECK(c.timing == UpdateTiming::kOnArrival);
+      if (row.updated == UpdateTime::kSpeculated) {
+        CHECK(c.timing == UpdateTiming::kSpeculative);
+        CHECK(row.updated_by == UpdatedBy::kHost);
+      }
+      if (row.updated == UpdateTime::kBeforeLoad) CHECK(row.updated_by == UpdatedBy::kShuttle);
+      if (row.updated_by == UpdatedBy::kShuttle) CHECK(row.updated != UpdateTime::kDecided);
+    }
+    if (c.timing == UpdateTiming::kBeforeUse) CHECK(late == static_cast<int>(plan.blocks.size()));
+    if (c.timing == UpdateTiming::kOnArrival) CHECK(late <= c.deferred_units);
+  });
+}
+
+TEST_CASE("the table shows equal rows together") {
+  const ModelLayout layout = layout_of(false, 6);
+  const StatePlan plan = plan_state(
+      layout, {.resident_units = 2, .timing = UpdateTiming::kOnArrival, .deferred_units = 2});
+  PerBlock<std::string> names;
+  for (const Block& block : layout.blocks) names.push_back(block.name);
+  const std::string text = to_string(plan.blocks, names);
+  INFO(text);
+  CHECK_THAT(text, ContainsSubstring("  2       device"));
+  CHECK_THAT(text, ContainsSubstring("pinned bf16"));
+  CHECK_THAT(text, ContainsSubstring("resident    on arrival  embedding .. layers.0\n"));
+  CHECK_THAT(text, ContainsSubstring("  4       pinned"));
+  CHECK_THAT(text, ContainsSubstring("host        decided     layers.1, layers.5\n"));
+  CHECK_THAT(text, ContainsSubstring("host        on arrival  layers.2 .. layers.4, head\n"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 4);
+}
+
+TEST_CASE("interleaved layers are a share of those on the host, spread evenly") {
+  const auto chosen = [](double share, int resident) {
+    LlamaConfig model = tiny_model();
+    model.num_hidden_layers = 8;
+    const StatePlan plan =
+        plan_state(make_layout(spec_of(model)), {.resident_units = resident, .interleave = share});
+    std::string text;
+    for (const BlockPlan& row : plan.blocks) {
+      text += row.updated_by == UpdatedBy::kShuttle ? 'x' : '.';
+    }
+    return text;
+  };
+  CHECK(chosen(0, 0) == "..........");
+  CHECK(chosen(0.25, 0) == "....x...x.");
+  CHECK(chosen(0.5, 0) == "..x.x.x.x.");
+  CHECK(chosen(0.75, 0) == "..xxx.xxx.");
+  CHECK(chosen(1, 0) == ".xxxxxxxx.");
+  CHECK(chosen(1, 4) == "....xxxxx.");
+  CHECK(chosen(0.5, 3) == "....x.x.x.");
+}
+
+}  // namespace strata::test

@@ -1,0 +1,29 @@
+// Tests what is said where a run goes to the CPU by itself.
+
+#include "strata/launch/backend_choice.h"
+
+#include <string>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+#include "support/log_text.h"
+
+namespace strata {
+
+TEST_CASE("a program for GPUs that finds none says so loudly, and refuses in a job of SLURM") {
+  const auto said = [](const CpuInstead& where) {
+    const test::LogText log;
+    say_cpu_instead(where, "run.backend");
+    return log.text();
+  };
+  CHECK(said({.built_for_gpus = false}).empty());
+  CHECK(said({.built_for_gpus = false, .under_slurm = true}).empty());
+  CHECK_THAT(said({.built_for_gpus = true}), ContainsSubstring("EVERYTHING RUNS ON THE CPU") &&
+                                                 ContainsSubstring("run.backend=cpu"));
+  CHECK_THROWS_WITH(say_cpu_instead({.built_for_gpus = true, .under_slurm = true}, "run.backend"),
+                    ContainsSubstring("run.backend: no GPU was found") &&
+                        ContainsSubstring("--gpus-per-node=1") &&
+                        ContainsSubstring("run.backend=cpu"));
+}
+
+}  // namespace strata
