@@ -38,8 +38,8 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "comm": {"ops"},                   # likewise, GPUs that ranks talk through
               "store": {"engine"},               # which makes the table of blocks that stores read
               "checkpoint": {"engine"},          # likewise: the state that is saved has homes by that table
-              "optimizer": {"schedule", "engine", "config", "predict", "plan"},  # plan puts together what a step
-              "schedule": {"engine", "config", "predict", "plan"},               # needs: tests/support/tiny_engine.h
+              "optimizer": {"schedule", "engine", "config", "predict", "plan"},  # plan lays out the whole
+              "schedule": {"engine", "config", "predict", "plan"},               # steps: tests/support/tiny_engine.h
               "predict": {"plan"}}               # which makes what is predicted
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|foreign_record|conversation_encoder|parquet_stream)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"

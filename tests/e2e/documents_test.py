@@ -50,7 +50,7 @@ NOT_RUN = {
     "srun --mpi=pmix --gpus-per-node": "needs a cluster with GPUs and Apptainer",
     "mpirun -np 4 --bind-to none apptainer": "needs Apptainer",
     "nsys profile": "needs NVIDIA's Nsight Systems and a GPU",
-    "tensorboard --logdir": "a server of others that does not end; tests/run reads the files",
+    "tensorboard --logdir": "a server of others that does not end; tests/runfiles reads the files",
     "python3 -m venv": "the first stage of .ci/run makes such a Python",
     "pip install huggingface_hub": "fetches a model of others, which takes gigabytes and a licence",
     "hf download": "fetches a model of others, which takes gigabytes and a licence",

@@ -281,7 +281,7 @@ TEST_CASE("every kind of wait of a mode is found as a race when it is left out")
       CHECK(omit(mode, why));
     }
   }
-  CHECK(found.size() == kProtectingWaitCount - 1);  // these runs save nothing; tests/run has it
+  CHECK(found.size() == kProtectingWaitCount - 1);  // these runs save nothing; tests/train has it
 }
 
 }  // namespace strata::test

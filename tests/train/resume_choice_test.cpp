@@ -290,7 +290,7 @@ TEST_CASE("every key is sorted into those that are free to change and those that
   config.model.llama.rope_scaling = RopeScaling{};
   for (const FieldText& field : field_texts(config)) keys.push_back(field.path);
   for (std::vector<std::string>* list : {&sorted, &keys}) std::ranges::sort(*list);
-  CHECK(sorted == keys);  // a new key needs a row in src/run/resume_keys.cpp
+  CHECK(sorted == keys);  // a new key needs a row in src/train/resume_keys.cpp
   CHECK(std::ranges::adjacent_find(sorted) == sorted.end());
   CHECK(effect_of("data.invented") == KeyEffect::kNumbers);
 }

@@ -1,5 +1,5 @@
 // What a run says of its steps to plots and scripts: the metrics file, which `train` writes on rank
-// 0. It is used by one thread at a time. People read the progress line (strata/run/progress.h).
+// 0. It is used by one thread at a time. People read the progress line (strata/train/progress.h).
 
 #pragma once
 
