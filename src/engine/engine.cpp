@@ -1,5 +1,6 @@
-// Takes the arenas that a plan adds up to and hands them to the state and the weight store, which
-// take from them what they took of the plan.
+// Makes the part that all engines have: takes the arenas that the layout's plan adds up to, and
+// hands them to the training state and the weight store, which take from them what they listed in
+// the plan.
 
 #include "strata/engine/engine.h"
 

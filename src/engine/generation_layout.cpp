@@ -1,4 +1,4 @@
-// The list of what a generation engine takes.
+// Lists what a generation engine takes, by the constructors that will take it.
 
 #include "strata/engine/generation_layout.h"
 

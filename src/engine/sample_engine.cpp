@@ -1,4 +1,5 @@
-// Samples have no memory of their own but a little: their arenas are parts of those of training.
+// Makes arenas for samples that are parts of the training engine's arenas, and a sweep engine in
+// them. Only a little pinned memory belongs to samples alone.
 
 #include "strata/engine/sample_engine.h"
 

@@ -1,5 +1,6 @@
-// The rules of single blocks: one function for each column of the table. Speculative updates come
-// last, since how many fit the undo log depends on all other columns.
+// Makes the rows of the table of blocks by the rules of single blocks, with one function for each
+// column. Speculative updates come last, since how many fit the undo log depends on all other
+// columns.
 
 #include "strata/engine/state_choices.h"
 

@@ -1,4 +1,5 @@
-// Sizes that follow from what sweeps have to hold.
+// Computes the sizes of sweeps from what generation has to hold, and lists the memory that a sweep
+// engine takes.
 
 #include "strata/engine/sweep_layout.h"
 

@@ -1,5 +1,5 @@
-// Hands the arenas to the stores, which take from them what they took of the plan. Steps are
-// submitted pass by pass, at most one ahead of the step that runs.
+// Makes a training engine's stores, which take from the arenas what they listed in the plan, and
+// submits steps pass by pass, at most one step ahead of the one that runs.
 
 #include "strata/engine/training_engine.h"
 

@@ -1,4 +1,4 @@
-// The list of what a training engine takes, by the constructors that will take it.
+// Lists what a training engine takes, by the constructors that will take it.
 
 #include "strata/engine/training_layout.h"
 

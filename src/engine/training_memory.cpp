@@ -1,4 +1,4 @@
-// Boundary gradients, and what samples have of pinned memory.
+// Takes boundary gradients, and the pinned memory of samples.
 
 #include "engine/training_memory.h"
 

@@ -1,4 +1,4 @@
-// Chooses by what this process sees; backend_choice.h is the contract.
+// Chooses a backend by what this process sees; backend_choice.h is the contract.
 
 #include "strata/launch/backend_choice.h"
 

@@ -1,4 +1,5 @@
-// In a source of its own, as it needs MPI, which tests of ranks in one process do without.
+// Makes the ranks of a command. It is a source of its own, as it needs MPI, which tests of ranks in
+// one process do without.
 
 #include "strata/launch/command_ranks.h"
 

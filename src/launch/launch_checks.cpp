@@ -1,4 +1,5 @@
-// Each check looks at all ranks and adds what it finds. Ranks with the same fault share a text.
+// Checks how ranks were started. Each check looks at all ranks and adds what it finds. Ranks with
+// the same fault share a text.
 
 #include "strata/launch/launch_checks.h"
 

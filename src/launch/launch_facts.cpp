@@ -1,5 +1,6 @@
-// Ranks first tell each other on which machine they are, since a rank's place there says which GPU
-// it takes; then each looks at that GPU, and all exchange the rest.
+// Gathers what ranks find about their places. Ranks first tell each other on which machine they
+// are, since a rank's place there says which GPU it takes; then each looks at that GPU, and all
+// exchange the rest.
 
 #include "strata/launch/launch_facts.h"
 

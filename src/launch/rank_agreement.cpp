@@ -1,5 +1,6 @@
-// Ranks show each other texts: first their lengths, then the texts, padded to the longest. Files
-// are told apart by length and samples, since reading a corpus would take longer than a start.
+// Compares what ranks were given, and turns an error of one rank into an error of all. Ranks show
+// each other texts: first their lengths, then the texts, padded to the longest. Files are told
+// apart by length and samples, since reading a corpus would take longer than a start.
 
 #include "strata/launch/rank_agreement.h"
 

@@ -1,6 +1,7 @@
-// A rank's lanes wait for each other, and what begins every chain of waits is a lane that runs
-// something: that is what the rank is at. A collective, or a call that meets other ranks, is not
-// the rank's fault; a checkpoint that is being written waits for a disk, which may be slow.
+// Judges ranks by what their lanes are at. A rank's lanes wait for each other, and what begins
+// every chain of waits is a lane that runs something: that is what the rank is at. A collective, or
+// a call that meets other ranks, is not the rank's fault; a checkpoint that is being written waits
+// for a disk, which may be slow.
 #include "launch/rank_watch.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Both limits become one moment of the steady clock, which no correction of the time moves. SLURM
-// is asked what is left rather than when the end is: that needs neither its clock nor its format of
-// times, which sites change.
+// Finds the limits of a run's time, from the config and from SLURM. Both limits become one moment
+// of the steady clock, which no correction of the time moves. SLURM is asked what is left rather
+// than when the end is: that needs neither its clock nor its format of times, which sites change.
 
 #include "strata/launch/time_limit.h"
 

@@ -1,5 +1,6 @@
-// The thread of a watchdog: looks, writes, listens and judges, beat by beat. A verdict is repeated
-// until all ranks that still speak have it as well, and so have logged it, before the job ends.
+// Runs the thread of a watchdog, which looks, writes, listens and judges, beat by beat. A verdict
+// is repeated until all ranks that still speak have it as well, and so have logged it, before the
+// job ends.
 #include "strata/launch/watchdog.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The rule about activations. It lists ways to share what is left between boundaries, what cells
-// keep and what they spill, fills each of them cell by cell, and takes the first by the rule's
-// order.
+// Decides what cells keep and spill. It lists ways to share what is left between boundaries, what
+// cells keep and what they spill, fills each of them cell by cell, and takes the first by the
+// rule's order.
 
 #include "plan/activation_plan.h"
 

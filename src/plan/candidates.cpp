@@ -1,5 +1,5 @@
-// The lists of docs/tuning.md, "By predicted time". Each starts from what has been chosen so far
-// and changes one key of it, so that whatever was chosen before stays.
+// Lists the candidates of docs/tuning.md, "By predicted time". Each starts from what has been
+// chosen so far and changes one key of it, so that whatever was chosen before stays.
 
 #include "plan/candidates.h"
 

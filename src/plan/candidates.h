@@ -1,5 +1,6 @@
-// What may take the place of a rule's value where time can be predicted: one function for each key,
-// which lists the values that are worth a prediction. Which of them is taken is not decided here.
+// Lists what may take the place of a rule's value where time can be predicted: one function for
+// each key gives the values that are worth a prediction. Which of them is taken is not decided
+// here.
 
 #pragma once
 

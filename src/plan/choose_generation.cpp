@@ -1,5 +1,6 @@
-// More sequences at once read weights less often for each token, until their keys and values take
-// the memory that weights need, or the time. The best number is looked for upwards.
+// Chooses how many sequences are generated at once, by predicted time where it is known. More
+// sequences at once read weights less often for each token, until their keys and values take the
+// memory that weights need, or the time. The best number is looked for upwards.
 
 #include "strata/plan/choose_generation.h"
 #include "strata/device/out_of_addresses.h"

@@ -1,5 +1,6 @@
-// The planner. It plans what the rules say first, and then tries, key by key, the candidates that
-// may be faster. Where a step can be predicted its time picks; where it cannot, the rules stay.
+// Chooses the placement of a run: it plans what the rules say first, and then tries, key by key,
+// the candidates that may be faster. Where a step can be predicted its time picks; where it cannot,
+// the rules stay.
 
 #include "strata/plan/choose_placement.h"
 

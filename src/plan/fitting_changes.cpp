@@ -1,6 +1,7 @@
-// Each stage allows more than the one before it, and the first in which a way to run fits is taken.
-// Of its ways that one is taken which `tune` would prefer among equally fast ones. In the end every
-// key that turns out not to be needed gets its value back.
+// Searches for keys that let a run fit together. Each stage allows more than the one before it, and
+// the first in which a way to run fits is taken. Of its ways that one is taken which `tune` would
+// prefer among equally fast ones. In the end every key that turns out not to be needed gets its
+// value back.
 
 #include "plan/fitting_changes.h"
 

@@ -1,6 +1,6 @@
-// What a user whose run does not fit can paste: keys that let it fit together, where no single one
-// does. The mildest come first: how memory is shared, then rounded moments, then updates that wait
-// for no norm, then a step of fewer tokens.
+// Finds what a user whose run does not fit can paste: keys that let it fit together, where no
+// single one does. The mildest come first: how memory is shared, then rounded moments, then updates
+// that wait for no norm, then a step of fewer tokens.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// Tries layouts from the one that keeps everything on the device to the one that keeps nothing
-// there, and takes the first that fits.
+// Makes the setup of generation: tries layouts from the one that keeps everything on the device to
+// the one that keeps nothing there, and takes the first that fits.
 
 #include "strata/plan/generation_setup.h"
 

@@ -1,5 +1,6 @@
-// Forward of a cell takes the time of its FLOPs at a share of the device's peak; backward takes
-// twice as long, and longer where it computes again, which is not counted.
+// Estimates how many bytes the link can carry while a cell computes. Forward of a cell takes the
+// time of its FLOPs at a share of the device's peak; backward takes twice as long, and longer where
+// it computes again, which is not counted.
 
 #include "plan/idle_link.h"
 

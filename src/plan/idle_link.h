@@ -1,5 +1,6 @@
-// How much the link to the host can carry away while the device computes. The rule of spills asks,
-// so that what it spills is back in time by a rough account; predictions do not use it.
+// Estimates how much the link to the host can carry away while the device computes. The rule of
+// spills asks, so that what it spills is back in time by a rough account; predictions do not use
+// it.
 
 #pragma once
 

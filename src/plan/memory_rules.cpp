@@ -1,6 +1,6 @@
-// Each rule tries values and plans all memory with each of them, since what one part takes the
-// others have not. Largest values are found by bisection: what fits also fits for smaller ones, or
-// is looked for where that holds.
+// Decides what lives on the device and what on the host. Each rule tries values and plans all
+// memory with each of them, since what one part takes the others have not. Largest values are found
+// by bisection: what fits also fits for smaller ones, or is looked for where that holds.
 
 #include "plan/memory_rules.h"
 

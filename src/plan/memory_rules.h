@@ -1,5 +1,5 @@
-// The rules about memory: what lives on the device and what on the host. They decide in the order
-// of docs/tuning.md, "By memory", and only what the config leaves open.
+// The rules about memory decide what lives on the device and what on the host. They go in the order
+// of docs/tuning.md, "By memory", and decide only what the config leaves open.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The rules about what can be chosen without a look at memory or time. The planner starts from
-// these choices, and stays with them where nothing can be predicted.
+// Makes the choices that need no look at memory or time. The planner starts from these, and stays
+// with them where nothing can be predicted.
 
 #include "strata/plan/plan_choices.h"
 

@@ -1,6 +1,6 @@
-// Tries the changes that a user could make, as assignments like those of --set. All are planned
-// with a limit that nothing fits in: else the planner would fill with activations what a change has
-// saved, and no saving would show.
+// Words what a user is told whose run does not fit. Tries the changes that a user could make, as
+// assignments like those of --set. All are planned with a limit that nothing fits in: else the
+// planner would fill with activations what a change has saved, and no saving would show.
 
 #include "plan/refusal.h"
 

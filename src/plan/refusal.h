@@ -1,5 +1,5 @@
-// What a user is told whose run does not fit: the memory that binds, and the keys that save most of
-// it. Each figure comes from planning the run with that key changed.
+// Says what a user is told whose run does not fit: the memory that binds, and the keys that save
+// most of it. Each figure comes from planning the run with that key changed.
 
 #pragma once
 

@@ -1,5 +1,6 @@
-// Compares a setup with its limits. The sentence names the memory that binds with its parts; which
-// keys make them smaller is the business of refusal.h, since that takes planning anew.
+// Compares a setup with its limits and refuses it if it exceeds one. The sentence names the memory
+// that binds, with its parts; which keys make them smaller is the business of refusal.h, since that
+// takes planning anew.
 
 #include "plan/require_fit.h"
 

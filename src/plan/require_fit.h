@@ -1,5 +1,5 @@
-// The last check of a setup, after all rules have had their say. Rules choose among ways that may
-// not fit, so this is the only place that refuses a run.
+// Checks a setup for the last time, after all rules have had their say. Rules choose among ways
+// that may not fit, so this is the only place that refuses a run.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The answers of a Room. A limit that is absent stands for as many bytes as there can be, so that
-// most answers are one subtraction.
+// Answers what a Room is asked. A limit that is absent stands for as many bytes as there can be, so
+// that most answers are one subtraction.
 
 #include "strata/plan/room.h"
 

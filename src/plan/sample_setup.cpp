@@ -1,5 +1,5 @@
-// Tries fewer sequences at once, and smaller cells, until the sweeps fit into idle memory. What is
-// drawn does not depend on it.
+// Makes the layout of samples: tries fewer sequences at once, and smaller cells, until the sweeps
+// fit into idle memory. What is drawn does not depend on it.
 
 #include "strata/plan/sample_setup.h"
 

@@ -1,5 +1,6 @@
-// How a setup is made: shapes from the config, memory by rules. The resolved config follows from
-// it. The rules themselves are in files of their own; the text of a setup is in setup_text.cpp.
+// Makes a setup: shapes from the config, memory by rules. It also makes the config that is written
+// out from a setup. The rules themselves are in files of their own; the text of a setup is in
+// setup_text.cpp.
 
 #include "strata/plan/setup.h"
 

@@ -1,5 +1,5 @@
-// How a setup reads: the lines that `strata plan` prints and runs log, and the warnings that go
-// with them. Nothing is decided here.
+// Puts a setup into words: the lines that `strata plan` prints and runs log, and the warnings that
+// go with them. Nothing is decided here.
 
 #include <string>
 

@@ -1,6 +1,7 @@
-// Every candidate is predicted as the rules place it. The fastest of them are placed by prediction,
-// a few at a time, until none of the others could be faster: no placement is faster than the
-// device's kernels alone, with everything kept and copies and updates that take no time.
+// Searches the candidates of `tune` for the fastest. Every candidate is predicted as the rules
+// place it. The fastest of them are placed by prediction, a few at a time, until none of the others
+// could be faster: no placement is faster than the device's kernels alone, with everything kept and
+// copies and updates that take no time.
 
 #include "strata/plan/tune.h"
 

@@ -1,5 +1,6 @@
-// Each change is a search of its own by the rules alone: which way of running would then be the
-// fastest. Prices are compared with more memory, which changes nothing of the training.
+// Finds the changes with which `tune` would have a candidate that fits. Each change is a search of
+// its own by the rules alone: which way of running would then be the fastest. Prices are compared
+// with more memory, which changes nothing of the training.
 
 #include "plan/tune_refusal.h"
 

@@ -1,5 +1,5 @@
-// What a user of `tune` is told where no candidate fits: the memory that binds, and for each change
-// that would fit how fast the run would be.
+// Says what a user of `tune` is told where no candidate fits: the memory that binds, and for each
+// change that would fit how fast the run would be.
 
 #pragma once
 

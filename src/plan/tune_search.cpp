@@ -1,5 +1,6 @@
-// Candidates are independent of each other, so each is a chunk of a parallel loop. Planning and
-// predicting are pure functions, and every prediction has a machine of its own on paper.
+// Plans and predicts all candidates of a search, on several threads. Candidates are independent of
+// each other, so each is a chunk of a parallel loop. Planning and predicting are pure functions,
+// and every prediction has a machine of its own on paper.
 
 #include "plan/tune_search.h"
 

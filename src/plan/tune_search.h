@@ -1,5 +1,5 @@
-// The first part of a search, which its refusal shares: what each candidate takes by the rules
-// alone.
+// Plans and predicts what each candidate of `tune` takes by the rules alone. This is the first part
+// of a search, which its refusal shares.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// Candidates are all combinations of a few lists. What the rules of the config refuse is left out
-// by asking them, so that no rule is written down twice.
+// Lists the candidates of a space. Candidates are all combinations of a few lists. What the rules
+// of the config refuse is left out by asking them, so that no rule is written down twice.
 
 #include "strata/plan/tune_space.h"
 

@@ -1,4 +1,5 @@
-// Lanes keep their order where their shares are equal.
+// Turns the seconds of a critical path into shares by lane, the largest first. Lanes keep their
+// order where their shares are equal.
 
 #include "predict/critical_parts.h"
 

@@ -1,4 +1,4 @@
-// What a predicted time is made of, by lane: predictions of steps and of generation say it alike.
+// Says what a predicted time is made of, by lane, for predictions of steps and of generation alike.
 
 #pragma once
 

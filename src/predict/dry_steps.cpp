@@ -1,4 +1,5 @@
-// The dry backend runs nothing, so a save that is submitted to it has no folder and no contents.
+// Makes a training engine on the dry backend and submits its steps. The dry backend runs nothing,
+// so a save that is submitted to it has no folder and no contents.
 
 #include "predict/dry_steps.h"
 

@@ -1,6 +1,6 @@
-// A load of many requests has many sweeps and few kinds of them. Each kind is submitted twice in
-// a row to a dry machine, and its time is what lies between the two results: so loads for the next
-// sweep overlap as they do amid many.
+// Plays a load of requests and times its sweeps on paper. A load of many requests has many sweeps
+// and few kinds of them. Each kind is submitted twice in a row to a dry machine, and its time is
+// what lies between the two results: so loads for the next sweep overlap as they do amid many.
 
 #include "strata/predict/generation_prediction.h"
 

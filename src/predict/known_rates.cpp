@@ -1,6 +1,6 @@
-// The rates of a device are those of its row in the table of GPUs, beside what was measured once
-// and is taken to be alike everywhere, and the arithmetic between rates and traced work. What a
-// timeline divides by is what is worked out of a trace here.
+// Finds the rates of a device, and works rates out of traced work. A device's rates are those of
+// its row in the table of GPUs, beside what was measured once and is taken to be alike everywhere.
+// What a timeline divides by is what is worked out of a trace here.
 
 #include "strata/predict/known_rates.h"
 

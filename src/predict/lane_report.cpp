@@ -1,5 +1,6 @@
-// A recorder knows when each piece of work ran and for how long compute stood still because of it.
-// Here these seconds are only added up and divided by the number of steps.
+// Adds up the seconds of a trace by lane and by sort of work, and divides them by the number of
+// steps. A recorder already knows when each piece of work ran, and for how long compute stood still
+// because of it.
 
 #include "strata/predict/lane_report.h"
 

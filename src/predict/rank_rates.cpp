@@ -1,7 +1,8 @@
-// A host has one memory, so copies and AdamW of its ranks share what it moves, of which a table
-// has what was measured. GPUs of a kind differ, and collectives let all wait for the slowest. They
-// are rings: every rank sends all but a share of the buffer to the next one, at the rate of the
-// slowest place between two ranks.
+// Lowers the rates of one rank to what remains beside others, and gives collectives their rates. A
+// host has one memory, so copies and AdamW of its ranks share what it moves, of which a table has
+// what was measured. GPUs of a kind differ, and collectives let all wait for the slowest. They are
+// rings: every rank sends all but a share of the buffer to the next one, at the rate of the slowest
+// place between two ranks.
 
 #include "strata/predict/rank_rates.h"
 

@@ -1,5 +1,6 @@
-// The questions that a timeline asks of rates. Attention on short rows is slower by a simple law
-// with one measured length in it, and on long ones faster by another with one measured gain.
+// Answers the questions that a timeline asks of rates. Attention on short rows is slower by a
+// simple law with one measured length in it, and on long ones faster by another with one measured
+// gain.
 
 #include "strata/predict/rates.h"
 

@@ -1,5 +1,5 @@
-// The members of a layout that count sub-batches or passes are changed, and its memory is planned
-// again, so that an engine can be made of it.
+// Makes the layout of a smaller step: the members that count layers, sub-batches or passes are
+// changed, and memory is planned again, so that an engine can be made of it.
 
 #include "predict/reduced_layout.h"
 

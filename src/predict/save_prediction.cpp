@@ -1,6 +1,6 @@
-// A block's next update is the only work that ever waits for a save, and each block has it within
-// two steps of the mark. A few steps therefore show all of the delay, however long the disk then
-// goes on writing.
+// Predicts a save by steps on paper, with a snapshot and without. A block's next update is the only
+// work that ever waits for a save, and each block has it within two steps of the mark. A few steps
+// therefore show all of the delay, however long the disk then goes on writing.
 
 #include "strata/predict/save_prediction.h"
 
@@ -18,7 +18,7 @@ namespace strata {
 
 namespace {
 
-/// The mark is behind the second step, when the start from an idle machine is over. Blocks that are
+/// The mark is after the second step, when the start from an idle machine is over. Blocks that are
 /// updated before their load have their next update in the fourth step, and the last two let lanes
 /// catch up.
 constexpr int kSaved = 1;

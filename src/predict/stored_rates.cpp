@@ -1,5 +1,6 @@
-// A file of rates is a JSON object with the device's name, the host, the date, the program and the
-// keys of kRateKeys. It is read like a config, so that whatever is wrong with it is said by key.
+// Reads, checks and writes the files of measured rates. A file of rates is a JSON object with the
+// device's name, the host, the date, the program and the keys of kRateKeys. It is read like a
+// config, so that whatever is wrong with it is said by key.
 
 #include "strata/predict/stored_rates.h"
 

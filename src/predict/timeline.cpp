@@ -1,6 +1,7 @@
-// Simulates the lanes of a device by events: between two of them every running piece of work has
-// one speed, which depends on what else runs. Kernels take the device in turns, copies in the link,
-// and collectives follow each other on their lane; everything else runs side by side.
+// Simulates the lanes of a device by events. Between two of them every running piece of work has
+// one speed, which depends on what else runs. Kernels take the device in turns, copies in take the
+// link in turns, and collectives follow each other on their lane; everything else runs side by
+// side.
 
 #include "strata/predict/timeline.h"
 

@@ -1,5 +1,5 @@
-// The formulas of utilisation.h. They count what the model asks for, not what the device does, so
-// that a run gains nothing by computing more.
+// Computes model FLOPs utilisation by the formulas of utilisation.h. They count what the model asks
+// for, not what the device does, so that a run gains nothing by computing more.
 
 #include "strata/predict/utilisation.h"
 

@@ -1,5 +1,5 @@
-// TensorBoard takes the files of a folder in the order of their names, so a name begins with the
-// time; a number tells apart those of one second.
+// Writes event files for TensorBoard. TensorBoard takes the files of a folder in the order of their
+// names, so a name begins with the time; a number tells apart those of one second.
 
 #include "strata/runfiles/event_file.h"
 

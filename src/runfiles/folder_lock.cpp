@@ -1,5 +1,5 @@
-// RunFolder takes the lock before it changes anything. The file says which process on which host
-// has it, for the message to whom it is refused, and whom to wait for.
+// Locks a run folder. RunFolder takes the lock before it changes anything. The file says which
+// process on which host has it, for the message to whom it is refused, and whom to wait for.
 
 #include "runfiles/folder_lock.h"
 

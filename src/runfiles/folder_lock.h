@@ -1,4 +1,5 @@
-// The lock on a run folder: the kernel's (flock), which ends with its process however that ends.
+// A lock on a run folder. It is the kernel's (flock), which ends with its process however that
+// ends.
 #pragma once
 
 #include <filesystem>

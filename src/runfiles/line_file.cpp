@@ -1,5 +1,5 @@
-// Every line goes straight to the file, so that a run that dies has told all it knew, and what is
-// left of a line that did not fit is cut off again.
+// Appends lines to a file of a run. Every line goes straight to the file, so that a run that dies
+// has told all it knew, and what is left of a line that did not fit is cut off again.
 
 #include "strata/runfiles/line_file.h"
 

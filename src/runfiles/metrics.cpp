@@ -1,4 +1,4 @@
-// Metrics become lines of JSON, whose keys stand in the order in which they are given.
+// Writes metrics as lines of JSON, whose keys stand in the order in which they are given.
 
 #include "strata/runfiles/metrics.h"
 

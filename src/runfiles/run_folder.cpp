@@ -1,5 +1,6 @@
-// What a folder holds is looked at twice: before the lock, so that nothing is written into a folder
-// that is refused, and under it, because a run may have come and gone in between.
+// Takes a run folder for this process, and clears what an old run left in it. What a folder holds
+// is looked at twice: before the lock, so that nothing is written into a folder that is refused,
+// and under it, because a run may have come and gone in between.
 
 #include "strata/runfiles/run_folder.h"
 

@@ -1,6 +1,6 @@
-// What training and generation have in common: the memory of a rank, and the weights in it, which
-// live in host memory and stream to the device, or live there. An engine that trains adds what
-// steps need, and one that generates what sweeps need.
+// An engine is the memory of a rank and the weights in it, which live in host memory and stream to
+// the device, or live on the device. This is what training and generation have in common: a
+// TrainingEngine adds what steps need, and a GenerationEngine what sweeps need.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// An engine that generates: weights of its own, and what sweeps over them need.
+// A generation engine has weights of its own and what sweeps over them need. A generation session
+// has one on the device that generates, and a prediction one on the dry backend.
 
 #pragma once
 

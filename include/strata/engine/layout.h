@@ -1,5 +1,6 @@
-// What every engine has a layout of, whatever it does with its weights: where blocks live, and
-// every byte that is taken. Training and generation add their parts to it.
+// A layout says where everything of an engine lives, to the byte: the table of blocks, and the list
+// of all memory that is taken. This is the part that every engine has; training and generation add
+// theirs to it. The planner fills layouts in, and nothing here reads a config.
 
 #pragma once
 

@@ -1,5 +1,6 @@
-// Sweeps over the weights of a training engine, in memory that the engine does not use between
-// steps. One is made each time that samples are due, and is gone before the next step.
+// A sample engine runs sweeps over the weights of a training engine, in memory that the training
+// engine does not use between steps. One is made each time that samples are due, and is gone before
+// the next step.
 
 #pragma once
 

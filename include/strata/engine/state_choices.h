@@ -1,6 +1,6 @@
-// From a few choices to the table of blocks. This is the only place where rules about whole models
-// (the first units are resident, a share of the layers is interleaved, some updates are left for
-// the next forward) become rows of single blocks.
+// Makes the table of blocks from a few choices. This is the only place where rules about whole
+// models (the first units are resident, a share of the layers is interleaved, some updates are left
+// for the next forward) become rows of single blocks.
 
 #pragma once
 

@@ -1,6 +1,6 @@
-// What sweeps over some weights need beside these: the model's forward, keys and values, tokens and
-// the order of the work, put together in memory that somebody gives. The generator and the scorer
-// work with one.
+// A sweep engine has what sweeps over some weights need beside these: the model's forward, keys and
+// values, tokens and the order of the work, in memory that somebody gives. The generator and the
+// scorer work with one.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// What sweeps are laid out like, wherever their weights come from: generation has weights of its
-// own, samples of a run those that are trained.
+// The sizes of sweeps, and where keys and values live, wherever the weights come from: generation
+// has weights of its own, and samples of a run take those that are trained.
 
 #pragma once
 
@@ -17,9 +17,9 @@ namespace strata {
 
 /// Slots for keys and values where they travel: one computes while two load.
 inline constexpr int kKvSlots = 3;
-/// Likewise where the host attends: prompts alone need them, and seldom a fetch.
+/// Slots where the host attends: prompts alone need them, and seldom a fetch.
 inline constexpr int kKvSlotsOfPrompts = 2;
-/// Likewise where it does in most layers: the next of the others, all groups of it, travels
+/// Slots where the host attends in most layers: all groups of the next other layer travel
 /// meanwhile.
 inline constexpr int kKvSlotsOfSomeLayers = 4;
 
@@ -47,7 +47,7 @@ struct GenerationNeeds {
 [[nodiscard]] constexpr std::int64_t usual_sweep_tokens(bool device_is_host) {
   return device_is_host ? 2048 : 4096;
 }
-/// Likewise a cell.
+/// Returns how many tokens a cell has room for where nothing else is said.
 [[nodiscard]] constexpr std::int64_t usual_cell_tokens(bool device_is_host) {
   return device_is_host ? 512 : 2048;
 }

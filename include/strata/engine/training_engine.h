@@ -1,5 +1,6 @@
-// An engine that trains. A session has one on the device that trains, a prediction one on the dry
-// backend: what they submit is the same.
+// A training engine has the stores, model, optimizer and schedule of a rank, and submits its steps.
+// A session has one on the device that trains, and a prediction one on the dry backend: what they
+// submit is the same.
 
 #pragma once
 
@@ -30,7 +31,7 @@ struct EngineParts {
   WorkProgress* work = nullptr;   ///< told which memory is being taken, if somebody wants to know
 };
 
-/// Says as what a rank wants the state behind a step to be saved, and makes the saves.
+/// Says as what a rank wants the state after a step to be saved, and makes the saves.
 struct SnapshotWish {
   SaveKinds due{};  ///< on this rank; what is due on one is saved by all
   std::function<Saves(const SaveKinds& agreed)> make = nullptr;
@@ -49,11 +50,11 @@ class TrainingEngine final : public Engine {
   TrainingEngine(const TrainingLayout& layout, const EngineParts& parts, Report report);
 
   /// Submits a step, pass by pass filled by `fill`. Blocks first until at most one earlier step is
-  /// unfinished. Returns as what the state behind it is being saved: as what any rank wishes,
+  /// unfinished. Returns as what the state after it is being saved: as what any rank wishes,
   /// unless a rank is busy with the save before. Throws what an earlier step's work threw.
   SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
 
-  /// Goes on behind these steps, see OptimizerEngine::resume.
+  /// Goes on after these steps, see OptimizerEngine::resume.
   void resume(const StepHistory& history) { optimizer_.resume(history); }
   [[nodiscard]] const Llama& model() const { return model_; }
   [[nodiscard]] const GradientStore& gradients() const { return gradients_; }
@@ -62,10 +63,10 @@ class TrainingEngine final : public Engine {
   [[nodiscard]] OptimizerEngine& optimizer() { return optimizer_; }
   [[nodiscard]] BatchStore& batches() { return batches_; }
   [[nodiscard]] Schedule& schedule() { return schedule_; }
-  /// Returns what takes snapshots, or null if the setup has none.
+  /// Returns what takes snapshots, or null if the layout has none.
   [[nodiscard]] SnapshotWriter* snapshots() { return snapshots_ ? &*snapshots_ : nullptr; }
   /// Returns what continues sequences with the weights as they are, in memory that is idle between
-  /// steps. The setup has samples, all work is done, and what is returned is gone before the next
+  /// steps. The layout has samples, all work is done, and what is returned is gone before the next
   /// step is submitted.
   [[nodiscard]] std::unique_ptr<SampleEngine> make_samples();
 

@@ -1,4 +1,4 @@
-// How a rank's part of a run is laid out in memory, to the byte: a training engine is built from
+// How a rank's part of a run is laid out in memory, to the byte. A training engine is built from
 // it, and predictions are made of it. The planner decides what is in it; nothing here reads a
 // config.
 

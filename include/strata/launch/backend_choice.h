@@ -1,5 +1,5 @@
-// Which backend a choice of the config or of an option stands for on this machine. Sessions start
-// with it, and the doctor says what they would find.
+// Finds out which backend a choice of the config or of an option stands for on this machine.
+// Sessions start with it, and the doctor says what they would find.
 #pragma once
 
 #include <string_view>

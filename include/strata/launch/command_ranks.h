@@ -1,4 +1,5 @@
-// The ranks that a launcher started, as commands ask for them.
+// Makes the ranks that a launcher started, as commands ask for them, and sees to it that all of
+// them run the same command.
 #pragma once
 
 #include <memory>

@@ -46,7 +46,7 @@ struct LaunchFacts {
   ShortText pci_bus_id;      ///< "0000:1B:00.0"
   ShortText uuid;            ///< tells parts of one GPU (MIG) apart
   int driver_version = 0;    ///< CUDA version that the driver offers, as 12080
-  int runtime_version = 0;   ///< CUDA version of the program's runtime, likewise
+  int runtime_version = 0;   ///< CUDA version of the program's runtime, as 12080
   ShortText nccl;            ///< version of NCCL; empty if the rank cannot use it
   ShortText nccl_problem;    ///< why not; what does not fit is in the log of the rank
   int numa_node = -1;        ///< of the GPU; -1: unknown

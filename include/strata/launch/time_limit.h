@@ -1,5 +1,5 @@
-// When a run must be over: what the batch system or the config allows. A run asks between its steps
-// whether what it still has to do, a save, fits.
+// Knows when a run must be over, by what the batch system or the config allows. A run asks between
+// its steps whether what it still has to do, a save, fits.
 
 #pragma once
 

@@ -23,7 +23,7 @@ struct Budget {
   std::size_t device_overhead = 0;          ///< of it: context and libraries, measured or estimated
   std::optional<std::size_t> host_limit{};  ///< everything the process takes on the host
   std::string host_limit_origin = "memory.host_limit";
-  std::optional<std::size_t> host_available{};  ///< likewise, but an estimate that may be too low
+  std::optional<std::size_t> host_available{};  ///< estimated, and perhaps too low
   std::size_t host_overhead = 0;                ///< program, libraries, driver
   double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
   double link_gbs = 50;         ///< copies each way while both run, beside other ranks
@@ -62,8 +62,8 @@ struct MachineMemory {
 /// greatest overheads, the most ranks on a host. A limit says which rank it comes from, if the
 /// others' are higher.
 [[nodiscard]] Budget least_of(const std::vector<Budget>& ranks);
-/// Returns likewise the tightest of all ranks, by which all of them plan alike. All ranks call it;
-/// it blocks.
+/// Returns the tightest budget of all ranks, by which all of them plan alike. All ranks call it; it
+/// blocks.
 [[nodiscard]] Budget agree_on_budget(const Budget& own, Ranks& ranks);
 
 }  // namespace strata

@@ -33,7 +33,7 @@ struct PlacementChoice {
 };
 
 struct Placement {
-  Setup setup;                           ///< its config holds what was chosen
+  Setup setup;                           ///< it holds what was chosen
   std::vector<PlacementChoice> choices;  ///< empty: the rules decided alone
   std::optional<double> step_s{};        ///< predicted for the setup; absent: it cannot be
 
@@ -58,8 +58,8 @@ struct PlacementQueries {
 /// rules does not fit.
 [[nodiscard]] Placement choose_placement(const RunConfig& given, const PlacementQueries& queries);
 
-/// Returns likewise what predictions for this rank choose: the same on all ranks of one budget and
-/// device, since none does more than another.
+/// Returns the setup that predictions for this rank choose. It is the same on all ranks of one
+/// budget and device, since none does more than another.
 [[nodiscard]] Placement choose_placement(const RunConfig& given, const PlannedRank& planned);
 
 }  // namespace strata

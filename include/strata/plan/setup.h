@@ -29,8 +29,8 @@ struct Setup : TrainingLayout {
   std::optional<KeepLevel> spill;  ///< of every cell, if it was named or chosen
   /// Of the given config: how often weights alone are saved; absent: never.
   std::optional<std::int64_t> weights_every_steps;
-  HardwareSection hardware;                              ///< likewise, for predictions
-  AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
+  HardwareSection hardware;                              ///< of the given config, for predictions
+  AttentionKernels attention = AttentionKernels::kAuto;  ///< of the given config
   std::optional<StoredRates> stored;                     ///< measured by earlier runs
 
   [[nodiscard]] std::size_t device_bytes() const {
@@ -93,17 +93,19 @@ struct PlannedRank {
 /// decided by rules. It is a pure function of its arguments.
 [[nodiscard]] Setup plan_setup(const RunConfig& given, const PlanChoices& choices,
                                const PlannedRank& planned);
-/// Returns likewise a setup that the budget holds. Throws OutOfMemory, with what is needed and what
-/// there is, if it does not.
+/// Returns the setup of these choices if the budget holds it. Throws OutOfMemory, with what is
+/// needed and what there is, if it does not.
 [[nodiscard]] Setup make_setup(const RunConfig& given, const PlanChoices& choices,
                                const PlannedRank& planned);
-/// Returns likewise the setup of the rules alone. Its OutOfMemory names the keys that help most.
+/// Returns the setup that the rules alone make, if the budget holds it. Throws OutOfMemory, which
+/// names the keys that help most, if it does not.
 [[nodiscard]] Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget);
 
 /// Returns the bytes of device memory that a process takes before the arenas, where none can be
 /// measured.
 [[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
-/// Returns likewise the bytes of host memory.
+/// Returns the bytes of host memory that a process takes before the arenas, where none can be
+/// measured.
 [[nodiscard]] std::size_t estimated_host_overhead(BackendChoice backend);
 
 }  // namespace strata

@@ -35,7 +35,7 @@ struct GenerationPrediction {
   double prompt_share = 0;
   double draw_s = 0;  ///< a sweep of drawn tokens alone, in the mean; 0 if there is none
   double sweeps = 0;
-  /// Which lanes the time is made of, likewise to Prediction::critical.
+  /// Which lanes the time is made of, as Prediction::critical says it of a step.
   std::vector<Prediction::Part> critical;
   std::size_t records = 0;  ///< submissions that were recorded for it; its time goes by them
 

@@ -29,7 +29,8 @@ struct WorkReport {
   double count = 0;   ///< a step
   double busy_s = 0;  ///< a step, of all
 };
-/// Returns likewise a report for each sort, those that took longest first.
+/// Returns a report for each sort of work of a trace of `steps` steps, those that took longest
+/// first.
 [[nodiscard]] std::vector<WorkReport> work_times(const Recorder& recorder, int steps);
 
 }  // namespace strata

@@ -55,7 +55,7 @@ struct PaperWork {
   bool by_submitter = false;
   int pass = -1;  ///< that it belongs to, or -1
   std::uint64_t ticket = 0;
-  std::uint32_t first_event = 0;  ///< of what it waits for; what was joined comes behind
+  std::uint32_t first_event = 0;  ///< of what it waits for; then comes what was joined
   std::uint32_t waits_end = 0;
   std::uint32_t joined_end = 0;
   CollectiveShares beside{};  ///< of collectives

@@ -1,5 +1,5 @@
-// What ranks leave each other of a host, and how fast their collectives are: rates of one rank
-// among several, worked out of those of one rank alone. docs/prediction.md has the figures that the
+// The rates of one rank among several, worked out of those of one rank alone: what ranks leave each
+// other of a host, and how fast their collectives are. docs/prediction.md has the figures that the
 // laws were fitted to.
 
 #pragma once

@@ -18,7 +18,7 @@ struct SavePrediction {
   double write_s = 0;                ///< of all ranks, which share the disk; 0 without its rate
   std::string unknown{};             ///< why the two below are not known; empty: they are
   double copy_s = 0;     ///< what copies take alone: to staging, and from the device to the host
-  double blocked_s = 0;  ///< what the steps behind the mark take longer
+  double blocked_s = 0;  ///< what the steps after the mark take longer
   bool at_most = false;  ///< blocked_s is of a step with fewer passes, which hide less
 
   /// Returns a line, as `strata plan` prints it.

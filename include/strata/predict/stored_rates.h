@@ -54,8 +54,8 @@ void save_rates(std::string_view device, HardwareSection rates, std::int64_t thr
                                                            std::string_view device,
                                                            std::optional<std::int64_t> threads);
 
-/// Returns likewise what rank 0 finds, on every rank, so that all predict alike. All ranks call it;
-/// it blocks.
+/// Returns what find_stored_rates() finds on rank 0, on every rank, so that all predict alike. All
+/// ranks call it; it blocks.
 [[nodiscard]] std::optional<StoredRates> agree_on_stored_rates(const RunConfig& config,
                                                                std::string_view device,
                                                                Ranks& ranks);

@@ -1,6 +1,6 @@
-// What the records of a traced run take. A run with run.trace_step, and every benchmark, keeps two
-// steps' submissions on the heap until they are written; the planner adds that to the host's plan,
-// and the recorder makes room for so many before they begin.
+// How much memory the records of a traced run take. A run with run.trace_step, and every benchmark,
+// keeps two steps' submissions on the heap until they are written; the planner adds that to the
+// host's plan, and the recorder makes room for so many before they begin.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace strata {
 
-/// Two steps are traced, one behind the other.
+/// Two steps are traced, one after the other.
 inline constexpr int kTracedSteps = 2;
 /// What a record takes in the mean, with the bytes it names, its place in its lane, when it ran and
 /// what the search for races notes of it.

@@ -35,7 +35,7 @@ struct StepMetrics {
   [[nodiscard]] double tokens_per_s() const {
     return step_s > 0 ? static_cast<double>(tokens) / step_s : 0.0;
   }
-  /// Returns the targets of all ranks per second, likewise.
+  /// Returns the targets of all ranks per second, or 0 if the step took no time.
   [[nodiscard]] double targets_per_s() const {
     return step_s > 0 ? static_cast<double>(targets) / step_s : 0.0;
   }
@@ -64,8 +64,8 @@ class MetricsLog {
   /// Writes {"event":"start","version","commit", ...}: the program, then whatever describes the
   /// run, such as parameters, device, ranks and planned bytes.
   void start(std::span<const Metric> metrics);
-  /// Writes {"event":"resume", ...} in place of it where a run goes on: the lines behind it count
-  /// from the step that it names, whatever stands before it.
+  /// Writes {"event":"resume", ...} in place of it where a run goes on: the lines below it count
+  /// from the step that it names, whatever stands above it.
   void resume(std::span<const Metric> metrics);
   /// Writes {"event":"rollback", ...}: from which bad step the run goes back to where.
   void rollback(std::span<const Metric> metrics);
