@@ -1,4 +1,5 @@
-// Values are JSON if they parse and texts if not, so that users need no quotes in their shell.
+// Puts assignments of `--set` into the JSON document of a config. Values are JSON if they parse and
+// texts if not, so that users need no quotes in their shell.
 
 #include "base/assignment.h"
 

@@ -1,5 +1,5 @@
-// Caches of plans and rates are written through here. The folder may be there already, or cannot be
-// made: writing the file tells.
+// Finds the user's cache folder, and replaces files in it. The folder may be there already, or
+// cannot be made: writing the file tells.
 
 #include "strata/base/cache_file.h"
 

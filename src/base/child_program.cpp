@@ -1,6 +1,6 @@
-// The program is the first of a process group of its own, so that what it starts is told to end
-// with it. It is forked, not spawned, because only a child itself can ask to be told when its
-// parent dies.
+// Runs a program and keeps the end of what it says. The program is the first of a process group of
+// its own, so that what it starts is told to end with it. It is forked, not spawned, because only a
+// child itself can ask to be told when its parent dies.
 
 #include "strata/base/child_program.h"
 

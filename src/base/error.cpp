@@ -1,4 +1,5 @@
-// Exceptions of the standard library that reach the end of the program are told like strata's own.
+// Puts the exception that ends the program into words. Exceptions of the standard library that
+// reach the end of the program are told like strata's own.
 
 #include "strata/base/error.h"
 

@@ -1,8 +1,8 @@
-// Opens without blocking, and refuses what is not a regular file before a byte is read: a pipe has
-// no end, and a device may do anything. Where a link has led is asked of the descriptor, so that
-// nobody exchanges it between the question and the opening. pread instead of a mapping: pages read
-// through a mapping would count as memory of the process, and a file that shrinks would raise
-// SIGBUS instead of an error.
+// Opens and reads files. Opening does not block, and what is not a regular file is refused before a
+// byte is read: a pipe has no end, and a device may do anything. Where a link has led is asked of
+// the descriptor, so that nobody exchanges it between the question and the opening. pread instead
+// of a mapping: pages read through a mapping would count as memory of the process, and a file that
+// shrinks would raise SIGBUS instead of an error.
 
 #include "strata/base/file.h"
 

@@ -1,4 +1,4 @@
-// Patterns are those of glob(3).
+// Expands the patterns of file sources, by the rules of glob(3), and puts sources into words.
 
 #include "strata/base/file_sources.h"
 

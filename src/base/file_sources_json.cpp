@@ -1,4 +1,5 @@
-// A source without a weight is the only one, so its files need no object around them.
+// Reads and writes file sources as JSON. A source without a weight is the only one, so its files
+// need no object around them.
 
 #include "base/file_sources_json.h"
 

@@ -1,6 +1,6 @@
-// The temporary name is new and random, and is opened with O_EXCL: no other process has it, and no
-// link under it leads anywhere. A rename after fsync publishes the file, so readers see all of it
-// or nothing.
+// Writes a file under a temporary name and renames it when it is whole. The temporary name is new
+// and random, and is opened with O_EXCL: no other process has it, and no link under it leads
+// anywhere. A rename after fsync publishes the file, so readers see all of it or nothing.
 
 #include "strata/base/output_file.h"
 

@@ -1,4 +1,5 @@
-// The program is the first of a process group of its own, so that what it starts is killed with it.
+// Runs a program for a short while and reads what it prints. The program is the first of a process
+// group of its own, so that what it starts is killed with it.
 
 #include "strata/base/run_program.h"
 

@@ -1,4 +1,5 @@
-// A prompt may begin as JSON does and be none, so the text is parsed.
+// Tells the JSON of a conversation from a prompt. A prompt may begin as JSON does and be none, so
+// the text is parsed.
 
 #include "strata/base/sample_prompt.h"
 

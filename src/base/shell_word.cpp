@@ -1,4 +1,4 @@
-// Quotes only where a shell would take a character for more than itself.
+// Quotes a name for a shell, only where a shell would take a character for more than itself.
 
 #include "strata/base/shell_word.h"
 

@@ -1,4 +1,5 @@
-// A file that is opened gets the lowest descriptor that is free.
+// Opens the null device in the place of each standard stream that is closed. A file that is opened
+// gets the lowest descriptor that is free.
 
 #include "strata/base/standard_streams.h"
 

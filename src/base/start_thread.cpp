@@ -1,5 +1,6 @@
-// The system says no more than that a resource is unavailable, so a refusal lists all limits that
-// are set: the user's processes, those of control groups, and the address space that stacks take.
+// Starts a thread, or says why the system starts none. The system says no more than that a resource
+// is unavailable, so a refusal lists all limits that are set: the user's processes, those of
+// control groups, and the address space that stacks take.
 
 #include "strata/base/start_thread.h"
 

@@ -1,5 +1,6 @@
-// A handler may touch nothing but lock-free atomics, and the system gives it no place to keep them:
-// they are the one thing here that lives outside of an object.
+// Catches the signals that end a program. A handler may touch nothing but lock-free atomics, and
+// the system gives it no place to keep them: they are the one thing here that lives outside of an
+// object.
 
 #include "strata/base/stop_signals.h"
 

@@ -1,5 +1,6 @@
-// What is removed at the end is removed by descriptors (std::filesystem::remove_all), which follow
-// no link that somebody puts in the place of a folder meanwhile.
+// Makes temporary names, files and folders, and removes them. What is removed at the end is removed
+// by descriptors (std::filesystem::remove_all), which follow no link that somebody puts in the
+// place of a folder meanwhile.
 
 #include "strata/base/temporary.h"
 

@@ -1,4 +1,4 @@
-// Numbers and texts as people read them.
+// Writes numbers and texts as people read them.
 
 #include "strata/base/text.h"
 

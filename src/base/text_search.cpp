@@ -1,5 +1,5 @@
-// The search of Knuth, Morris and Pratt. Bytes that cannot begin a match are passed over by memchr,
-// so that a word in a long text is found about as fast as by find().
+// Searches texts by the algorithm of Knuth, Morris and Pratt. Bytes that cannot begin a match are
+// passed over by memchr, so that a word in a long text is found about as fast as by find().
 
 #include "strata/base/text_search.h"
 

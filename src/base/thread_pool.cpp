@@ -1,6 +1,6 @@
-// A pool whose loops live on their callers' stacks. Chunks are handed out by an atomic counter per
-// loop; one mutex guards the list of loops, and a caller leaves only after the last worker has left
-// its loop.
+// Runs parallel loops on a pool of threads. Loops live on their callers' stacks. Chunks are handed
+// out by an atomic counter per loop; one mutex guards the list of loops, and a caller leaves only
+// after the last worker has left its loop.
 
 #include "strata/base/thread_pool.h"
 

@@ -1,5 +1,5 @@
-// The thread asks for a text some times a second. What it has drawn it takes away itself, so a
-// meter that never showed anything leaves alone what others show.
+// Draws how far work is, on a thread that asks for a text some times a second. What it has drawn it
+// takes away itself, so a meter that never showed anything leaves alone what others show.
 
 #include "strata/base/work_meter.h"
 

@@ -1,5 +1,6 @@
-// Rows belong together by their names. Differences are listed by key, so that a row that became
-// faster because its config did is not taken for one that the program made faster.
+// Compares two results. Rows belong together by their names. Differences are listed by key, so that
+// a row that became faster because its config did is not taken for one that the program made
+// faster.
 
 #include "strata/benchmark/comparison.h"
 

@@ -1,5 +1,5 @@
-// The JSON of a bench is read by key; keys that are not known are left alone, since a later strata
-// may write more of them.
+// Takes figures from the JSON of a bench. It is read by key; keys that are not known are left
+// alone, since a later strata may write more of them.
 
 #include "strata/benchmark/figures.h"
 

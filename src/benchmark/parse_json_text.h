@@ -1,5 +1,5 @@
-// The JSON of results and of benches is read from texts with a place, which what is wrong with them
-// names.
+// Parses the JSON of results and of benches with the name of its place, which messages about what
+// is wrong begin with.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
-// Objects whose members are figures or texts are written and read by lists of fields, like a
-// config; runs are kept as the JSON that they wrote, so that nothing of it is lost here.
+// Reads and writes results. Objects whose members are figures or texts are written and read by
+// lists of fields, like a config; runs are kept as the JSON that they wrote, so that nothing of it
+// is lost here.
 
 #include "strata/benchmark/results.h"
 

@@ -1,6 +1,6 @@
-// A suite's file is an object with groups of settings and a list of rows. Objects are read by lists
-// of fields like a config, so that what is wrong is said by key; the lists of the JSON around them
-// are walked here.
+// Reads suites. A suite's file is an object with groups of settings and a list of rows. Objects are
+// read by lists of fields like a config, so that what is wrong is said by key; the lists of the
+// JSON around them are walked here.
 
 #include "strata/benchmark/suite.h"
 

@@ -1,5 +1,6 @@
-// Tables are lists of cells that become columns as wide as their widest cell. Cells hold texts of
-// the program and of JSON files, so what would end a cell is escaped.
+// Writes results and comparisons as tables. Tables are lists of cells that become columns as wide
+// as their widest cell. Cells hold texts of the program and of JSON files, so what would end a cell
+// is escaped.
 
 #include "strata/benchmark/tables.h"
 

@@ -1,4 +1,4 @@
-// Attributes, subscripts, slices, and what a loop goes through.
+// Evaluates attributes, subscripts and slices, and lists what a loop goes through.
 
 #include <algorithm>
 #include <array>

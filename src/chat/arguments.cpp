@@ -1,4 +1,5 @@
-// Functions of the language have few parameters, so names are looked up in a row.
+// Matches the arguments of a call to parameters. Functions of the language have few parameters, so
+// names are looked up in a row.
 
 #include "chat/arguments.h"
 

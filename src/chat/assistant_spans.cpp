@@ -1,8 +1,9 @@
-// An assistant's turn in a rendered text is what the model has to write: everything from behind the
-// text that asks for it up to the token that ends the turn. Both are found by rendering beginnings
-// of the conversation. Where templates rewrite earlier turns such a beginning is not one of the
-// whole text, so texts are not compared as a whole, but only what stands around the message's own
-// characters, which are known by their origin.
+// Finds what is learnt of a rendered conversation. An assistant's turn in the text is what the
+// model has to write: everything from the end of the text that asks for it up to the token that
+// ends the turn. Both are found by rendering beginnings of the conversation. Where templates
+// rewrite earlier turns such a beginning is not one of the whole text, so texts are not compared as
+// a whole, but only what stands around the message's own characters, which are known by their
+// origin.
 
 #include "strata/chat/assistant_spans.h"
 

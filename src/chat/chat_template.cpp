@@ -1,4 +1,5 @@
-// Parses once, renders many times: each rendering has a heap and an interpreter of its own.
+// Parses a template once and renders it many times: each rendering has a heap and an interpreter of
+// its own.
 
 #include "strata/chat/chat_template.h"
 

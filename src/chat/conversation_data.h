@@ -16,7 +16,7 @@ namespace strata {
 struct Conversation::Data {
   nlohmann::ordered_json messages;   ///< a list of objects
   nlohmann::ordered_json tools;      ///< null if there are none
-  nlohmann::ordered_json documents;  ///< likewise
+  nlohmann::ordered_json documents;  ///< null if there are none
   nlohmann::ordered_json variables;  ///< an object
   std::vector<std::string> roles;    ///< of the messages
   std::vector<bool> learnt;          ///< whether the loss of a message may count

@@ -1,4 +1,4 @@
-// Expressions of the interpreter.
+// Evaluates expressions, for the interpreter.
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Operators. The grammar is Jinja's: "~" binds stronger than "+", "*" stronger than both, and
-// filters bind to the nearest value.
+// Parses operators. The grammar is Jinja's: "~" binds stronger than "+", "*" stronger than both,
+// and filters bind to the nearest value.
 
 #include "chat/expression_parser.h"
 

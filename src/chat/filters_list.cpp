@@ -1,4 +1,4 @@
-// Filters of lists and dicts. Those that Jinja makes lazy return lists here.
+// Has the filters of lists and dicts. Those that Jinja makes lazy return lists here.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// Filters of strings, numbers and single values.
+// Has the filters of strings, numbers and single values.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// Both walk over the pattern and copy what stands between its fields with its origins.
+// Puts values into strings by Python's two ways. Both walk over the pattern and copy what stands
+// between its fields with its origins.
 
 #include "chat/format.h"
 

@@ -1,4 +1,4 @@
-// The functions that transformers gives to chat templates.
+// Has the functions that transformers gives to chat templates.
 
 #include <array>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Charges are added up and never given back: what was made counts, even if it is gone. That bounds
-// time as well as memory, and costs an addition.
+// Makes values and charges a rendering for them. Charges are added up and never given back: what
+// was made counts, even if it is gone. That bounds time as well as memory, and costs an addition.
 
 #include "chat/heap.h"
 

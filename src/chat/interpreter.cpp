@@ -1,5 +1,5 @@
-// Statements. Bodies of loops, macros and blocks have scopes of their own, those of `if` have none,
-// as in Jinja: what is set within a loop is gone after it.
+// Runs statements. Bodies of loops, macros and blocks have scopes of their own, those of `if` have
+// none, as in Jinja: what is set within a loop is gone after it.
 
 #include "chat/interpreter.h"
 

@@ -1,4 +1,5 @@
-// A table of tests. Types are told apart as Python does it: a bool is a number and an integer too.
+// Has a table of the language's tests. Types are told apart as Python does it: a bool is a number
+// and an integer too.
 
 #include "chat/is_tests.h"
 

@@ -1,5 +1,6 @@
-// The lexer goes through text until a tag begins, and through the tag until its end; within
-// brackets an end of a tag is none, so {{ {'a': {}} }} is read as it is meant.
+// Cuts templates into text and tokens. The lexer goes through text until a tag begins, and through
+// the tag until its end; within brackets an end of a tag is none, so {{ {'a': {}} }} is read as it
+// is meant.
 
 #include "chat/lexer.h"
 

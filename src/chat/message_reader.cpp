@@ -1,6 +1,6 @@
-// Data sets that were unified to one schema have null for what a message lacks, and files of OpenAI
-// have the arguments of calls as text. Both are undone here; what is neither text nor known is
-// refused with its message, member and remedy.
+// Checks and tidies messages and tools. Data sets that were unified to one schema have null for
+// what a message lacks, and files of OpenAI have the arguments of calls as text. Both are undone
+// here; what is neither text nor known is refused with its message, member and remedy.
 
 #include "chat/message_reader.h"
 

@@ -1,4 +1,4 @@
-// A table for each type: the name, and the function that does it.
+// Has a table of methods for each type: the name, and the function that does it.
 
 #include "chat/methods.h"
 

@@ -1,5 +1,5 @@
-// A number is turned into pieces of nine decimal digits, digit by digit: quadratic in its length,
-// which is why that is bounded and charged for.
+// Reads whole numbers of other bases. A number is turned into pieces of nine decimal digits, digit
+// by digit: quadratic in its length, which is why that is bounded and charged for.
 
 #include "chat/number_base.h"
 

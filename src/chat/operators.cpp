@@ -1,5 +1,5 @@
-// Comparisons, membership and arithmetic. Comparing goes into nested lists and dicts only as deep
-// as the heap's limit.
+// Compares values, looks for members and does arithmetic. Comparing goes into nested lists and
+// dicts only as deep as the heap's limit.
 
 #include "chat/operators.h"
 

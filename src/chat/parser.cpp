@@ -1,5 +1,5 @@
-// Statements. Each begins behind "{%" with its name; a body reaches to one of the names that may
-// end it.
+// Parses statements. Each begins after "{%" with its name; a body reaches to one of the names that
+// may end it.
 
 #include "chat/parser.h"
 

@@ -1,4 +1,4 @@
-// Makes the tree of a template.
+// Makes the tree of a template from its tokens.
 #pragma once
 
 #include <string_view>

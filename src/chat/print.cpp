@@ -1,4 +1,4 @@
-// str() and repr() of Python.
+// Writes values as Python's str() and repr() do.
 
 #include "chat/print.h"
 

@@ -1,5 +1,5 @@
-// json.dumps as transformers calls it: no characters are escaped for HTML, and those beyond ASCII
-// stay as they are unless the template asks otherwise.
+// Writes values as json.dumps does as transformers calls it: no characters are escaped for HTML,
+// and those beyond ASCII stay as they are unless the template asks otherwise.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// Escapes that Python does not know stay as they are, backslash included.
+// Replaces the escapes of string literals. Those that Python does not know stay as they are,
+// backslash included.
 
 #include "chat/string_literal.h"
 

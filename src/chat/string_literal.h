@@ -1,4 +1,4 @@
-// The escapes of string literals, which are Python's.
+// Reads string literals, whose escapes are Python's.
 #pragma once
 
 #include <string>

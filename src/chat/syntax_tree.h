@@ -49,7 +49,7 @@ struct Expression {
   BinaryOperator binary{};
   std::vector<Comparison> comparisons{};
   Filter filter = nullptr;  ///< of kFilter; null if there is none of that name
-  IsTest test = nullptr;    ///< of kTest, likewise
+  IsTest test = nullptr;    ///< of kTest; null if there is none of that name
 };
 
 enum class StatementKind {

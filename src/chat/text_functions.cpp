@@ -1,4 +1,5 @@
-// Searches go over bytes: in UTF-8 a string is found only where it begins as a character.
+// Strips, replaces, splits and changes strings. Searches go over bytes: in UTF-8 a string is found
+// only where it begins as a character.
 
 #include "chat/text_functions.h"
 

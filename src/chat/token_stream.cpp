@@ -1,4 +1,4 @@
-// Says what is there where something else was expected.
+// Throws the error of a parser, which says what is there where something else was expected.
 
 #include "chat/token_stream.h"
 

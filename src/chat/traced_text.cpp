@@ -1,5 +1,5 @@
-// Runs are found by bisection, so cutting a text takes time for what is cut out and not for what
-// stands before it.
+// Cuts and joins strings with their origins. Runs are found by bisection, so cutting a text takes
+// time for what is cut out and not for what stands before it.
 
 #include "chat/traced_text.h"
 

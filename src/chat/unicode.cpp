@@ -1,4 +1,4 @@
-// UTF-8 is decoded leniently: texts come from JSON, which was checked, and from templates.
+// Decodes UTF-8 leniently: texts come from JSON, which was checked, and from templates.
 
 #include "chat/unicode.h"
 

@@ -1,5 +1,5 @@
-// The parts of expressions that operators stand between: names, literals, and what follows them,
-// attributes, subscripts, calls, filters and tests.
+// Parses the parts of expressions that operators stand between: names, literals, and what follows
+// them, attributes, subscripts, calls, filters and tests.
 
 #include <cstdlib>
 #include <memory>

@@ -1,4 +1,5 @@
-// A number that fits 64 bits is always held as such, so that two kinds of one value never meet.
+// Reads and compares whole numbers of any length. A number that fits 64 bits is always held as
+// such, so that two kinds of one value never meet.
 
 #include "chat/whole_number.h"
 

@@ -1,5 +1,6 @@
-// Names alone say what is a checkpoint and what is left over; manifests are read where it matters
-// whether one is whole.
+// Lists the checkpoints of a run's folder, finds the one to go on from, and removes others. Names
+// alone say what is a checkpoint and what is left over; manifests are read where it matters whether
+// one is whole.
 
 #include "strata/checkpoint/checkpoint_folder.h"
 

@@ -1,6 +1,6 @@
-// Rank 0 makes the files and publishes them; every rank of the first replica fills its slices.
-// Between two votes each rank works alone, so a failure of one is a failure of all at the next
-// vote.
+// Writes a rank's share of a checkpoint. Rank 0 makes the files and publishes them; every rank of
+// the first replica fills its slices. Between two votes each rank works alone, so a failure of one
+// is a failure of all at the next vote.
 
 #include "strata/checkpoint/checkpoint_save.h"
 

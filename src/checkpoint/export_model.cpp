@@ -1,5 +1,6 @@
-// The thread that makes a file reads its sources from their beginning to their end: each window of
-// the checkpoint is read and hashed once.
+// Writes the weights of a checkpoint as a Hugging Face folder. The thread that makes a file reads
+// its sources from their beginning to their end: each window of the checkpoint is read and hashed
+// once.
 
 #include "strata/checkpoint/export_model.h"
 

@@ -1,4 +1,4 @@
-// What any file system can do with the operations of Files.
+// Has the operations of Files that any file system can do with its other ones.
 
 #include "strata/checkpoint/files.h"
 

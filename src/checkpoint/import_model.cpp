@@ -1,5 +1,5 @@
-// The tensors of a block lie anywhere in the files that are read, so each slice is looked up by its
-// name.
+// Writes the weights of a Hugging Face folder as strata's folders have them. The tensors of a block
+// lie anywhere in the files that are read, so each slice is looked up by its name.
 
 #include "strata/checkpoint/import_model.h"
 

@@ -1,4 +1,5 @@
-// What a user may do about an error of the system depends on its number alone.
+// Words the errors of file operations. What a user may do about an error of the system depends on
+// its number alone.
 
 #include "checkpoint/io_failure.h"
 

@@ -1,4 +1,4 @@
-// What a failed file operation says, in one place for all implementations of Files: path,
+// Says what failed in a file operation, in one place for all implementations of Files: path,
 // operation, the system's reason, and the remedy where there is one.
 #pragma once
 

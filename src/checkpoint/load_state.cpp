@@ -1,7 +1,7 @@
-// Headers and small files are verified first, by every rank. State on the host that has the
-// checkpoint's dtypes is filled in place, a window of a file at a time by all threads. Other state
-// is read a range of elements at a time, converted and handed to the training state, which knows
-// where it lives.
+// Reads checkpoints back. Headers and small files are verified first, by every rank. State on the
+// host that has the checkpoint's dtypes is filled in place, a window of a file at a time by all
+// threads. Other state is read a range of elements at a time, converted and handed to the training
+// state, which knows where it lives.
 
 #include "strata/checkpoint/load_state.h"
 

@@ -1,5 +1,6 @@
-// manifest.cpp asks here once a text was parsed. Every number is bounded before anything is
-// computed of it, since a manifest may come from a stranger; each refusal names its field.
+// Checks the fields of a manifest; manifest.cpp asks once a text was parsed. Every number is
+// bounded before anything is computed of it, since a manifest may come from a stranger; each
+// refusal names its field.
 
 #include "checkpoint/manifest_rules.h"
 

@@ -1,4 +1,5 @@
-// What every manifest fulfils, whoever wrote it, and how one that does not is refused.
+// Declares the rules that every manifest fulfils, whoever wrote it, and the refusal of one that
+// does not.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// A window of a file has parts of one run of elements or of several.
+// Writes the files of a model's folder, window by window. A window of a file has parts of one run
+// of elements or of several.
 
 #include "checkpoint/model_writer.h"
 

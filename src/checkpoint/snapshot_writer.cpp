@@ -1,6 +1,6 @@
-// Writes are submitted in the order in which blocks become final, and staged ones last: nobody
-// waits for those. All of them are tasks of one lane, so a snapshot is written front to back, and
-// its commit comes after all of them.
+// Submits the writes of a snapshot, in the order in which blocks become final, and staged ones
+// last: nobody waits for those. All of them are tasks of one lane, so a snapshot is written front
+// to back, and its commit comes after all of them.
 
 #include "strata/checkpoint/snapshot_writer.h"
 

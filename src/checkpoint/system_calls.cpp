@@ -1,3 +1,5 @@
+// Makes the system calls of SystemCalls.
+
 #include "checkpoint/system_calls.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// The files of this machine, by POSIX and what Linux adds to it.
+// Implements Files on the files of this machine, by POSIX and what Linux adds to it.
 //
 // A file is open twice: once with O_DIRECT, for whole blocks that lie at block boundaries in memory
 // and in the file, and once through the page cache, for the rest and for file systems that refuse

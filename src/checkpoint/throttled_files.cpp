@@ -1,5 +1,5 @@
-// A write takes its turn first and sleeps to the end of it last, so that the time of the real write
-// is part of the turn.
+// Slows writes down to the rate of another disk. A write takes its turn first and sleeps to the end
+// of it last, so that the time of the real write is part of the turn.
 
 #include "strata/checkpoint/throttled_files.h"
 

@@ -1,5 +1,5 @@
-// A gain is a loss below all before it, by however little: noise between validations is what
-// patience is for.
+// Counts what validations gain. A gain is a loss below all before it, by however little: noise
+// between validations is what patience is for.
 
 #include "strata/checkpoint/validations.h"
 

@@ -1,4 +1,5 @@
-// A window is hashed where it lies in the buffer that it was read to, before anybody sees it.
+// Reads windows of files and compares their hashes. A window is hashed where it lies in the buffer
+// that it was read to, before anybody sees it.
 
 #include "checkpoint/verified_file.h"
 

@@ -1,4 +1,5 @@
-// A buffer is a window long, and as much longer as its beginning may be moved for alignment.
+// Cuts memory into buffers, and files into windows. A buffer is a window long, and as much longer
+// as its beginning may be moved for alignment.
 
 #include "strata/checkpoint/window_buffers.h"
 

@@ -1,3 +1,6 @@
+// Sends pieces of files to the disk as they are written, and lets a writer wait while too many are
+// under way.
+
 #include "checkpoint/write_behind.h"
 
 #include <fcntl.h>

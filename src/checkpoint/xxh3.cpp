@@ -1,5 +1,5 @@
-// The one place that sees xxHash. Its code is compiled into this file, so nothing links its
-// library.
+// Computes hashes by xxHash, which no other source sees. Its code is compiled into this file, so
+// nothing links its library.
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,4 +1,5 @@
-// Every rank knows on which machine and cores the others may run, and computes its share from that.
+// Shares out the cores of a machine among its ranks. Every rank knows on which machine and cores
+// the others may run, and computes its share from that.
 
 #include "strata/comm/core_binding.h"
 

@@ -1,5 +1,5 @@
-// Variables that launchers set. mpirun and srun --mpi say how many ranks MPI will connect; srun
-// without it sets its own variables only, and then each task would be alone.
+// Reads the variables that launchers set. mpirun and srun --mpi say how many ranks MPI will
+// connect; srun without it sets its own variables only, and then each task would be alone.
 #include "strata/comm/launcher.h"
 
 #include <charconv>

@@ -1,8 +1,9 @@
-// Sockets that never block, looked at whenever gone() is asked. Ranks of one machine meet at its
-// loopback address, which no other machine reaches. Else a rank calls the next one at all of its
-// addresses, since it cannot know which of its networks is the right one; whoever answers with the
-// right secret is that rank. Only an orderly end of a connection counts: firewalls reset
-// connections on which nothing is said for long.
+// Connects a rank to its neighbours in the ring, and looks at these connections. Its sockets never
+// block; gone() looks at them whenever it is asked. Ranks of one machine meet at its loopback
+// address, which no other machine reaches. Else a rank calls the next one at all of its addresses,
+// since it cannot know which of its networks is the right one; whoever answers with the right
+// secret is that rank. Only an orderly end of a connection counts: firewalls reset connections on
+// which nothing is said for long.
 #include "comm/lifeline.h"
 
 #include <ifaddrs.h>

@@ -1,5 +1,6 @@
-// One send to each rank may be on its way at a time; a receive is begun only for a letter that is
-// there. No call is collective and none blocks, since any rank may be stopped or dead.
+// Sends and receives letters through MPI. One send to each rank may be on its way at a time; a
+// receive is begun only for a letter that is there. No call is collective and none blocks, since
+// any rank may be stopped or dead.
 #include "comm/mpi_postbox.h"
 
 #include <chrono>

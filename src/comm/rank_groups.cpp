@@ -1,4 +1,5 @@
-// Ranks show each other the names of their hosts, and each computes all places from them.
+// Forms the groups of ranks. Ranks show each other the names of their hosts, and each computes all
+// places from them.
 #include "strata/comm/rank_groups.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Values of texts go without their quotes: --set reads what is no JSON as a text.
+// Writes the differences of configs as assignments. Texts go without their quotes: --set reads what
+// is no JSON as a text.
 
 #include "strata/config/assignments.h"
 

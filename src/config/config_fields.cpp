@@ -1,4 +1,4 @@
-// The keys of a run config: name, member and help of each, by which it is read, written and
+// Lists the keys of a run config: name, member and help of each, by which it is read, written and
 // described. `strata config-help` prints the help texts, docs/config.md is made of them, so each
 // says in sentences what the key does, in which unit, and when one would change it. Limits that
 // hold whatever other keys say stand here as well; rules between keys are in config_rules.cpp.

@@ -1,6 +1,6 @@
-// The text of docs/config.md, made of the keys themselves, so that the page cannot be wrong about
-// a name, a type or a default. `strata config-help --markdown` prints it, and a test compares it
-// with the file.
+// Writes docs/config.md from the keys themselves, so that the page cannot be wrong about a name, a
+// type or a default. `strata config-help --markdown` prints it, and a test compares it with the
+// file.
 
 #include <string>
 

@@ -1,6 +1,6 @@
-// The rules of a run config that concern more than one key: keys that need or exclude each other,
-// and what a backend cannot run. What a key may be by itself, the list of fields says. Every broken
-// rule is reported by key and remedy, all of them at once.
+// Checks the rules of a run config that concern more than one key: keys that need or exclude each
+// other, and what a backend cannot run. What a key may be by itself, the list of fields says. Every
+// broken rule is reported by key and remedy, all of them at once.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The JSON Schema of a run config, made of the keys themselves.
+// Writes the JSON Schema of a run config from the keys themselves.
 
 #include <string>
 

@@ -1,5 +1,6 @@
-// One row a name. Names that differ from the key by a slip alone are found without one
-// (strata/base/suggestion.h); a remark says where the value is not the same number.
+// Lists the names that other trainers give to keys, one row a name. Names that differ from the key
+// by a slip alone are found without one (strata/base/suggestion.h); a remark says where the value
+// is not the same number.
 
 #include "config/foreign_names.h"
 

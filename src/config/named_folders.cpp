@@ -1,4 +1,5 @@
-// What cannot be looked at is left to who opens it, and says why it could not.
+// Tells what a folder is that was named in the place of something else. What cannot be looked at is
+// left to who opens it, and says why it could not.
 
 #include "config/named_folders.h"
 

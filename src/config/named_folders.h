@@ -1,5 +1,5 @@
-// Folders where a config, or its path, has to name something else: what they are is told, with what
-// to name instead.
+// Refuses folders where a config, or its path, has to name something else: it says what they are,
+// and what to name instead.
 #pragma once
 
 #include <filesystem>

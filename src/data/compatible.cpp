@@ -1,4 +1,5 @@
-// What is not known is not compared: hash and vocabulary are 0 for bare ids and synthetic tokens.
+// Compares the tokenizers of token sources and of a model. What is not known is not compared: hash
+// and vocabulary are 0 for bare ids and synthetic tokens.
 
 #include "strata/data/compatible.h"
 

@@ -1,5 +1,5 @@
-// The origins that a rendering has for its characters decide twice: what is learnt, and what may be
-// a special token.
+// Encodes conversations. The origins that a rendering has for its characters decide twice: what is
+// learnt, and what may be a special token.
 
 #include "strata/data/conversation_encoder.h"
 

@@ -1,5 +1,5 @@
-// The encoders behind make_document_encoder(), which tokenize() calls once: one by bytes, one by a
-// model's tokenizer and template. Threads share one; each has a cache of its own.
+// Makes the encoders of make_document_encoder(), which tokenize() calls once: one by bytes, one by
+// a model's tokenizer and template. Threads share one; each has a cache of its own.
 
 #include "data/document_encoder.h"
 

@@ -23,9 +23,9 @@ class DocumentEncoder {
   /// included. Several threads may call it, each with a cache of its own.
   virtual void encode(std::string_view text, EncodeCache& cache,
                       std::vector<std::int32_t>& ids) const = 0;
-  /// Returns what the chat template makes of the conversation that a record holds; likewise for
-  /// several threads. Throws IoError, without file and line, for what is no conversation, is
-  /// refused by the template, or if there is no template.
+  /// Returns what the chat template makes of the conversation that a record holds. Several threads
+  /// may call it, each with a cache of its own. Throws IoError, without file and line, for what is
+  /// no conversation, is refused by the template, or if there is no template.
   [[nodiscard]] virtual EncodedConversation encode_conversation(std::string_view record,
                                                                 EncodeCache& cache) const = 0;
   /// Returns the tokenizer of a model, or null.

@@ -1,5 +1,5 @@
-// The table of known formats. Their magics are long enough that ids of a headerless token file do
-// not begin with one by chance.
+// Compares the first bytes of a file with a table of known formats. Their magics are long enough
+// that ids of a headerless token file do not begin with one by chance.
 
 #include "data/file_kind.h"
 

@@ -1,5 +1,6 @@
-// Members that a message has besides its role and text, such as a weight, stay with it. What the
-// mapping does not know it refuses: a role that is guessed would be learnt.
+// Writes records of ShareGPT and Alpaca anew as conversations. Members that a message has besides
+// its role and text, such as a weight, stay with it. What the mapping does not know it refuses: a
+// role that is guessed would be learnt.
 
 #include "data/foreign_record.h"
 

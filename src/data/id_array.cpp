@@ -1,4 +1,5 @@
-// Narrow ids are widened in pieces that fit on the stack.
+// Reads ids of a file, and finds the ends of documents among them. Narrow ids are widened in pieces
+// that fit on the stack.
 
 #include "data/id_array.h"
 

@@ -1,6 +1,6 @@
-// In a file of wider ids every second id that is read is an upper half: 0, or 1 to 15 for
-// vocabularies above 65,536, while the others are spread over all values. In ids of text neighbours
-// are spread alike.
+// Judges the width of ids by a sample of a file. In a file of wider ids every second id that is
+// read is an upper half: 0, or 1 to 15 for vocabularies above 65,536, while the others are spread
+// over all values. In ids of text neighbours are spread alike.
 
 #include "data/id_width.h"
 

@@ -1,4 +1,5 @@
-// A range is cut at the ends of the parts, and each piece is asked of its own.
+// Reads several sources as one. A range is cut at the ends of the parts, and each piece is asked of
+// its own.
 
 #include "strata/data/joined_tokens.h"
 

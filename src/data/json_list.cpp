@@ -1,5 +1,5 @@
-// Looks at no more than brackets, texts and commas: whoever reads the lines sees what else is wrong
-// with an entry, and tells which one it is.
+// Cuts a list of JSON into lines. It looks at no more than brackets, texts and commas: whoever
+// reads the lines sees what else is wrong with an entry, and tells which one it is.
 
 #include "data/json_list.h"
 

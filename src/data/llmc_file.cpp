@@ -1,4 +1,4 @@
-// Only the first three numbers of the header mean something.
+// Reads the token files of llm.c. Only the first three numbers of the header mean something.
 
 #include "data/llmc_file.h"
 

@@ -1,4 +1,5 @@
-// Bits are unpacked, and packed, in pieces that fit on the stack.
+// Reads and writes the loss bits of token files. Bits are unpacked, and packed, in pieces that fit
+// on the stack.
 
 #include "data/loss_bits.h"
 

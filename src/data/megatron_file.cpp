@@ -1,5 +1,6 @@
-// The ends of a row's documents are searched in the index itself, by halves: some 60 short reads
-// for a hundred million documents, from pages that soon are in memory.
+// Reads Megatron's indexed datasets. The ends of a row's documents are searched in the index
+// itself, by halves: some 60 short reads for a hundred million documents, from pages that soon are
+// in memory.
 
 #include "data/megatron_file.h"
 

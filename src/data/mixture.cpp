@@ -1,8 +1,8 @@
-// A period is filled by the rule of proportionate fairness (Baruah, Cohen, Plaxton and Varvel,
-// 1996): the j-th sample of a source with p of D slots must come neither before slot floor(j*D/p)
-// nor after slot ceil((j+1)*D/p) - 1, or its share would be off by a whole sample. Taking, of those
-// that may come, the one that must come first keeps all of these bounds, since the shares add up
-// to 1.
+// Decides from which source each sample comes. A period is filled by the rule of proportionate
+// fairness (Baruah, Cohen, Plaxton and Varvel, 1996): the j-th sample of a source with p of D slots
+// must come neither before slot floor(j*D/p) nor after slot ceil((j+1)*D/p) - 1, or its share would
+// be off by a whole sample. Taking, of those that may come, the one that must come first keeps all
+// of these bounds, since the shares add up to 1.
 
 #include "strata/data/mixture.h"
 

@@ -1,4 +1,5 @@
-// The first bytes of a file decide, never its name.
+// Opens token files of all kinds. The first bytes of a file decide which kind it is, never its
+// name.
 
 #include "strata/data/open_source.h"
 

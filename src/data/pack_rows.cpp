@@ -1,6 +1,6 @@
-// Best fit by decreasing length: each document goes to the row that it fills most nearly. Johnson
-// et al., "Worst-case performance bounds for simple one-dimensional packing algorithms", 1974: at
-// most 11/9 of the fewest rows, and for texts far less.
+// Packs documents into rows by best fit of decreasing length: each document goes to the row that it
+// fills most nearly. Johnson et al., "Worst-case performance bounds for simple one-dimensional
+// packing algorithms", 1974: at most 11/9 of the fewest rows, and for texts far less.
 
 #include "data/pack_rows.h"
 

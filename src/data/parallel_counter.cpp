@@ -1,6 +1,6 @@
-// Texts are cut into parts that end where a piece begins whatever follows, so that parts can be
-// counted apart. The calling thread reads a batch of parts; then each counter takes one part after
-// the other.
+// Counts the pieces of texts on several threads. Texts are cut into parts that end where a piece
+// begins whatever follows, so that parts can be counted apart. The calling thread reads a batch of
+// parts; then each counter takes one part after the other.
 
 #include "data/parallel_counter.h"
 

@@ -25,7 +25,7 @@ class ParallelCounter {
   /// so far take more than options.memory_limit_bytes.
   void add_text(ByteStream& stream, const std::string& name);
   /// Adds a stream with a record on each line, each of which has a text; in messages `place` stands
-  /// before the number of one. Throws likewise, and as for_each_record().
+  /// before the number of one. Throws as add_text() and for_each_record() do.
   void add_records(ByteStream& stream, const std::string& place);
   /// Returns the counts of all texts.
   [[nodiscard]] PieceCounter finish();

@@ -32,7 +32,7 @@ namespace {
 /// that many rows share stands in the file once, so the number alone bounds those.
 constexpr std::int64_t kMostRows = 256;
 constexpr std::int64_t kBatchBytes = 4 << 20;
-/// Of a column that are read from the file at once.
+/// How much of a column is read from the file at once.
 constexpr std::int64_t kReadBytes = 256 << 10;
 
 void require(const arrow::Status& status) {

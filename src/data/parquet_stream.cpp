@@ -1,6 +1,6 @@
-// Loads the library at the first table and not before: it brings 60 MB of Arrow, and where that has
-// gone nothing else shall fail. It lies beside the program that was built, and in lib/strata of
-// what was installed.
+// Opens Parquet files by a library that it loads at the first table and not before: it brings 60 MB
+// of Arrow, and where that has gone nothing else shall fail. It lies beside the program that was
+// built, and in lib/strata of what was installed.
 
 #include "data/parquet_stream.h"
 

@@ -1,4 +1,5 @@
-// A record's line is read without a tree, since nothing but one text of it is wanted.
+// Cuts streams into blocks of lines and takes records apart. A record's line is read without a
+// tree, since nothing but one text of it is wanted.
 
 #include "data/record_reader.h"
 

@@ -1,5 +1,6 @@
-// Two pure functions, one behind the other: the mixture gives a sample its source and its number
-// there, and the order of that source's samples gives the number its place.
+// Finds the place of a sample by two pure functions, one after the other: the mixture gives a
+// sample its source and its number there, and the order of that source's samples gives the number
+// its place.
 
 #include "strata/data/sample_map.h"
 

@@ -1,6 +1,6 @@
-// Places are a function of the number of tokens alone. What is read there goes into the hash in the
-// form that the interface has, so that another width of ids or another cut into files is no other
-// content.
+// Hashes what is in a token source, at places that are a function of the number of tokens alone.
+// What is read there goes into the hash in the form that the interface has, so that another width
+// of ids or another cut into files is no other content.
 
 #include "strata/data/source_content.h"
 

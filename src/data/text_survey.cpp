@@ -1,5 +1,5 @@
-// What a file's first bytes say goes before what its name says, and both before a whole reading,
-// which can end with nothing better than "not UTF-8".
+// Tells text from other files. What a file's first bytes say goes before what its name says, and
+// both before a whole reading, which can end with nothing better than "not UTF-8".
 
 #include "data/text_survey.h"
 

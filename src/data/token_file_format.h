@@ -1,5 +1,5 @@
-// The layout of token files as reader and writer share it; token_file.h describes it in words.
-// Nothing else includes this header.
+// Holds the layout of token files as reader and writer share it; token_file.h describes it in
+// words. Nothing else includes this header.
 #pragma once
 
 #include <array>

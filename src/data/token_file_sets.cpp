@@ -1,4 +1,5 @@
-// Nothing is published before both sets are complete on the disk, but for shards.
+// Writes the training and the validation set of `strata tokenize`. Nothing is published before both
+// sets are complete on the disk, but for shards.
 
 #include "data/token_file_sets.h"
 

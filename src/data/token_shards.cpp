@@ -1,3 +1,6 @@
+// Writes the files of a set and names shards, and finds the shards of an earlier call by their
+// names.
+
 #include "data/token_shards.h"
 
 #include <algorithm>

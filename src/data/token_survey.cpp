@@ -1,3 +1,6 @@
+// Reads a token source piece by piece for what `strata inspect` tells of it, and finds documents in
+// it.
+
 #include "strata/data/token_survey.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Outputs are compared with inputs by identity, since paths, links and hard links give one file
-// many names.
+// Refuses outputs of `strata tokenize` that are inputs or somebody else's files. Outputs are
+// compared with inputs by identity, since paths, links and hard links give one file many names.
 
 #include "data/tokenize_outputs.h"
 

@@ -1,5 +1,5 @@
-// Files are written by their names one by one, so whatever else somebody put into such a folder is
-// never removed.
+// Writes and reads the folder beside a token file. Files are written by their names one by one, so
+// whatever else somebody put into such a folder is never removed.
 
 #include "strata/data/tokenizer_folder.h"
 

@@ -1,4 +1,5 @@
-// Opens the inputs, has their pieces counted, and trains on the counts.
+// Trains a tokenizer on files: opens the inputs, has their pieces counted, and learns merges from
+// the counts.
 
 #include "strata/data/train_tokenizer.h"
 

@@ -1,4 +1,4 @@
-// Unpacks gzip with zlib. A file may hold several parts behind each other, as `cat` makes it.
+// Unpacks gzip with zlib. A file may hold several parts, one after the other, as `cat` makes it.
 
 #include "data/packed_input.h"
 

@@ -1,4 +1,4 @@
-// Unpacks zstd with libzstd. A file may hold several parts behind each other, as `cat` makes it.
+// Unpacks zstd with libzstd. A file may hold several parts, one after the other, as `cat` makes it.
 
 #include "data/packed_input.h"
 

@@ -20,7 +20,7 @@ bool holds(const ByteRange& outer, const ByteRange& inner) {
          inner.bytes <= static_cast<std::size_t>(outer.begin + outer.bytes - inner.begin);
 }
 
-/// Calls `wait` for each stream, also behind one for which it throws, and rethrows the first
+/// Calls `wait` for each stream, also after one for which it throws, and rethrows the first
 /// exception then: what the other lanes run may use memory that goes next.
 template <class Streams, class Wait>
 void wait_for_each(const Streams& streams, const Wait& wait) {

@@ -1,4 +1,5 @@
-// A collective that has begun and not passed is where its lane is, since lanes run in order.
+// Works out what a lane is at from the two numbers that the device has written. A collective that
+// has begun and not passed is where its lane is, since lanes run in order.
 
 #include "device/queue_progress.h"
 

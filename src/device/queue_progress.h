@@ -22,14 +22,14 @@ class QueueProgress {
   /// Says that the submission of this ticket is queued now. Returns whether the device is to write,
   /// before it, that it has begun: it is a collective, in which the lane may wait for other ranks.
   [[nodiscard]] bool begin(std::uint64_t ticket);
-  /// Returns whether the device is to write, behind that submission, that it has passed: who
+  /// Returns whether the device is to write, after that submission, that it has passed: who
   /// watches must see a lane move, and leave a collective.
   [[nodiscard]] bool due(std::uint64_t ticket) const {
     return in_collective_ || ticket - newest_told() >= kMostUntold;
   }
-  /// Says that the device writes, behind the submission of this ticket, that it has passed.
+  /// Says that the device writes, after the submission of this ticket, that it has passed.
   void told(std::uint64_t ticket) { told_.store(ticket, std::memory_order_relaxed); }
-  /// Returns the newest ticket behind which the device writes.
+  /// Returns the newest ticket after which the device writes.
   [[nodiscard]] std::uint64_t newest_told() const { return told_.load(std::memory_order_relaxed); }
 
   /// Returns what the lane is at when the device has written that `passed` has passed and that

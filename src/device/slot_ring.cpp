@@ -1,6 +1,6 @@
-// Waits and tickets of slots. A fill waits for every lane that used the slot, a use waits for the
-// fill; a lease that ends records, per lane, what has been submitted by then. Slots stand in two
-// orders, by need and by age, so that nobody scans them.
+// Keeps the waits and tickets of slots. A fill waits for every lane that used the slot, a use waits
+// for the fill; a lease that ends records, per lane, what has been submitted by then. Slots stand
+// in two orders, by need and by age, so that nobody scans them.
 
 #include "strata/device/slot_ring.h"
 

@@ -1,4 +1,4 @@
-// Heads of a packed buffer as tensors, for the lists of layers.
+// Makes tensors of the heads in a packed buffer, for the lists of operators of layers.
 
 #pragma once
 

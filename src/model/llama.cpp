@@ -1,5 +1,6 @@
-// What all units share: the temporaries, the RoPE tables, and the embedding, whose lists have one
-// operator each. Layers are in llama_layer.cpp, the head is in llama_head.cpp.
+// Makes a Llama and runs the embedding, whose lists have one operator each. What all units share is
+// here: the temporaries and the RoPE tables. Layers are in llama_layer.cpp, the head is in
+// llama_head.cpp.
 
 #include "strata/model/llama.h"
 

@@ -1,6 +1,6 @@
-// The lists of operators of forward alone. Products and norms do not look beyond a row, and
-// attention not beyond a query's keys, so what becomes of a token does not depend on the tokens
-// that it shares a cell with.
+// Lists the operators of forward alone. Products and norms do not look beyond a row, and attention
+// not beyond a query's keys, so what becomes of a token does not depend on the tokens that it
+// shares a cell with.
 
 #include "strata/model/llama_forward.h"
 

@@ -1,4 +1,4 @@
-// The head's lists of operators. Logits are large, so a chunk of tokens at a time goes through
+// Lists the operators of the head. Logits are large, so a chunk of tokens at a time goes through
 // norm, projection, loss and back; the whole of the logits never exists.
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The tensors that a cell may keep between forward and backward, with what keeping each one saves.
-// Plans weigh them and KeptStore holds them; the layer's list writes and reads them.
+// Lists the tensors that a cell may keep between forward and backward, with what keeping each one
+// saves. Plans weigh them and KeptStore holds them; the layer's list writes and reads them.
 
 #include <vector>
 

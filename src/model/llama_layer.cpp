@@ -1,4 +1,4 @@
-// A layer's lists of operators. Backward runs most of forward's list again, so both call
+// Lists the operators of a layer. Backward runs most of forward's list again, so both call
 // layer_activations. Attention is the one operator that is prepared before the first step, which is
 // why Llama::prepare is here.
 

@@ -1,5 +1,5 @@
-// The shapes of the matrix products that the lists run, for tuning before the first step and for
-// benchmark programs.
+// Lists the shapes of the matrix products that a model runs, for tuning before the first step and
+// for benchmark programs.
 
 #include <algorithm>
 #include <string>

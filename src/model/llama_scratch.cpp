@@ -1,5 +1,5 @@
-// The list of temporaries, in the order in which they lie in the arena. What every cell keeps is
-// left out: forward writes it to where it is kept.
+// Lists the temporaries of a model, in the order in which they lie in the arena. What every cell
+// keeps is left out: forward writes it to where it is kept.
 
 #include "strata/model/llama_memory.h"
 

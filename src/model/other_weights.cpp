@@ -1,4 +1,4 @@
-// Goes by names alone: a pickle is a program, and is not opened.
+// Finds weights in other formats, by names alone: a pickle is a program, and is not opened.
 
 #include "strata/model/other_weights.h"
 

@@ -1,6 +1,6 @@
-// The mean is what transformers begins with as well, which then draws new rows from a narrow normal
-// distribution around it. Rows that are equal do not stay so: each token learns from its own
-// places.
+// Makes rows of weights for new tokens: the mean of the rows that are there. It is what
+// transformers begins with as well, which then draws new rows from a narrow normal distribution
+// around it. Rows that are equal do not stay so: each token learns from its own places.
 
 #include "strata/model/resize_vocabulary.h"
 

@@ -1,4 +1,4 @@
-// How the tables of the rotary embedding get to the device.
+// Brings the tables of the rotary embedding to the device.
 #pragma once
 
 #include "strata/device/device.h"

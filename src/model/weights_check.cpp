@@ -1,5 +1,5 @@
-// Looks at names and shapes, and reads values of one pair of tensors only: an embedding and a head
-// that should be the same.
+// Compares the tensors of a folder with those that a model has: names and shapes, and the values of
+// one pair of tensors only, an embedding and a head that should be the same.
 
 #include "strata/model/weights_check.h"
 

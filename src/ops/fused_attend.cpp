@@ -1,5 +1,5 @@
-// Says of which attention a fused one consists, checks its tensors, lists the bytes that they touch
-// and counts those that have to move. Kernels are in kernels/cpu/fused.cpp and
+// Says which attention a fused operator consists of, checks its tensors, lists the bytes that they
+// touch and counts those that have to move. Kernels are in kernels/cpu/fused.cpp and
 // kernels/cuda/attention/portable/decode_attention.cu.
 
 #include "strata/ops/fused_attend.h"

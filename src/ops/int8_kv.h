@@ -1,4 +1,4 @@
-// What the operators on int8 keys and values check and count alike.
+// Checks and counts what the operators on int8 keys and values have in common.
 #pragma once
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// What operators that are made of others derive from their parts.
+// Derives what an operator that is made of others touches from what its parts touch.
 #pragma once
 
 #include "strata/device/trace.h"

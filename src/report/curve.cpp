@@ -1,4 +1,5 @@
-// Thinning keeps extremes rather than means, since a spike of one step is what a person looks for.
+// Smooths and thins out curves. Thinning keeps extremes rather than means, since a spike of one
+// step is what a person looks for.
 
 #include "strata/report/curve.h"
 

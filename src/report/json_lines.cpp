@@ -1,4 +1,5 @@
-// A line is parsed when it is whole, and read in large pieces: runs write a hundred thousand lines.
+// Reads the lines of a file as JSON. A line is parsed when it is whole, and read in large pieces:
+// runs write a hundred thousand lines.
 
 #include "report/json_lines.h"
 

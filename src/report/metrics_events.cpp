@@ -1,5 +1,5 @@
-// A run that goes back writes its steps again, behind those that it did before. What holds is what
-// was written last.
+// Adds events to a run's history. A run that goes back writes its steps again, after those that it
+// did before. What holds is what was written last.
 
 #include "report/metrics_events.h"
 

@@ -1,5 +1,5 @@
-// Numbers are rounded to what a screen shows, and lists are cut to what a person reads; where
-// something was left out, the data say so and the page does too.
+// Writes the data of a report's page. Numbers are rounded to what a screen shows, and lists are cut
+// to what a person reads; where something was left out, the data say so and the page does too.
 
 #include "report/page_data.h"
 
@@ -35,7 +35,7 @@ constexpr std::size_t kLeastSpans = 4000;
 constexpr std::size_t kMostSamples = 400;
 constexpr std::size_t kLeastSamples = 20;
 constexpr std::size_t kMostTextBytes = 2000;
-/// Of each kind of event; of every run.
+/// The most rows of each kind of event of a run.
 constexpr std::size_t kMostRows = 200;
 /// The steps over which curves may be smoothed.
 constexpr std::array<int, 4> kSmoothings{10, 50, 200, 1000};

@@ -1,4 +1,5 @@
-// A save gives a run a checkpoint, and so does a start from one; after a rollback it may have none.
+// Reads from the metrics what a run had last. A save gives a run a checkpoint, and so does a start
+// from one; after a rollback it may have none.
 
 #include "strata/report/past_run.h"
 

@@ -1,5 +1,6 @@
-// A program counts as able only by what it has drawn: some are there under their names without
-// reading SVG, or without what they need for it.
+// Finds a program that draws SVG files as PNG, and runs it. A program counts as able only by what
+// it has drawn: some are there under their names without reading SVG, or without what they need for
+// it.
 
 #include "strata/report/png_figures.h"
 

@@ -1,5 +1,5 @@
-// The files of a run folder, each with what may be wrong with it: only a folder without metrics is
-// refused, since nothing can be drawn of it. Everything else is a note.
+// Reads the files of a run folder, each with what may be wrong with it: only a folder without
+// metrics is refused, since nothing can be drawn of it. Everything else is a note.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A trace of a large model has hundreds of thousands of events. They are taken one by one while the
-// file is parsed and never stand in memory as JSON.
+// Reads a Chrome trace. A trace of a large model has hundreds of thousands of events. They are
+// taken one by one while the file is parsed and never stand in memory as JSON.
 
 #include <algorithm>
 #include <fstream>

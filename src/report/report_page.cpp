@@ -1,5 +1,5 @@
-// Fills the template of the page. What is filled in is not looked at again, so that data which look
-// like a place of the template stay what they are.
+// Fills the template of the page of a report. What is filled in is not looked at again, so that
+// data which look like a place of the template stay what they are.
 
 #include "strata/report/report_page.h"
 

@@ -1,4 +1,4 @@
-// Sums over the steps of a run.
+// Sums up the steps of a run.
 
 #include "report/run_totals.h"
 

@@ -1,4 +1,4 @@
-// The figures that sum a run up.
+// Computes the figures that sum a run up.
 
 #pragma once
 
@@ -16,9 +16,9 @@ struct RunTotals {
   double tokens = 0;         ///< of all steps, those before the first that is known included
   double seconds = 0;        ///< of the steps that are known
   double tokens_per_s = 0;   ///< median of the steps
-  double targets_per_s = 0;  ///< likewise
-  double mfu = 0;            ///< likewise
-  double mfu_attended = 0;   ///< likewise, without the part of attention that masks leave out
+  double targets_per_s = 0;  ///< median of the steps
+  double mfu = 0;            ///< median of the steps
+  double mfu_attended = 0;   ///< median, without the part of attention that masks leave out
   std::optional<ValidationLoss> last_validation{};
   std::optional<ValidationLoss> best_validation{};
 };

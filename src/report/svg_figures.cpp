@@ -1,4 +1,4 @@
-// Says which figures there are of runs.
+// Decides which figures of runs are drawn, and with which curves.
 
 #include "strata/report/svg_figures.h"
 

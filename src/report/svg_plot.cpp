@@ -1,5 +1,5 @@
-// Figures are as wide as a column of a paper and have no style sheet, since programs that take SVG
-// read attributes and not all of CSS.
+// Writes plots as SVG. Figures are as wide as a column of a paper and have no style sheet, since
+// programs that take SVG read attributes and not all of CSS.
 
 #include "report/svg_plot.h"
 

@@ -1,6 +1,6 @@
-// The algorithm, as it stands in docs/schedule.md: the order in which units and cells take what
-// they need from the stores, run on the compute lane, and hand on what they made. Leases end at the
-// end of their scope; that is what lets a slot be filled again.
+// Runs the algorithm of docs/schedule.md: the order in which units and cells take what they need
+// from the stores, run on the compute lane, and hand on what they made. Leases end at the end of
+// their scope; that is what lets a slot be filled again.
 
 #include "strata/schedule/schedule.h"
 

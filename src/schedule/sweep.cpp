@@ -1,5 +1,6 @@
-// The algorithm of a sweep, as it stands in docs/generation.md. Two sweeps' units are announced, so
-// that the first weights of the next sweep are loaded while the last ones of this compute.
+// Runs the algorithm of a sweep, as it stands in docs/generation.md. Two sweeps' units are
+// announced, so that the first weights of the next sweep are loaded while the last ones of this
+// compute.
 
 #include "strata/schedule/sweep.h"
 

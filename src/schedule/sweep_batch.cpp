@@ -1,6 +1,6 @@
-// A sweep first takes the one new token of each sequence that is past its prompt, then as much of
-// the prompts as there is room for. Rows of keys and values are consecutive for each sequence, and
-// are given back when it ends.
+// Decides what of each sequence goes through the next sweep: first the one new token of each
+// sequence that is past its prompt, then as much of the prompts as there is room for. Rows of keys
+// and values are consecutive for each sequence, and are given back when it ends.
 
 #include "strata/schedule/sweep_batch.h"
 

@@ -1,5 +1,5 @@
-// Each access knows the next one to the same key, and each key the next access to it: an access
-// that is done moves its key on by one.
+// Makes an access plan and goes through it. Each access knows the next one to the same key, and
+// each key the next access to it: an access that is done moves its key on by one.
 
 #include "strata/store/access_plan.h"
 

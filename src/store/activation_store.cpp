@@ -1,5 +1,6 @@
-// Boundary activations are things of a SpillRing; here are the keys of cells, the homes of their
-// bytes and the form in which they travel. The int8 form is made here of two operators and a copy.
+// Keeps boundary activations as things of a SpillRing. Here are the keys of cells, the homes of
+// their bytes and the form in which they travel. The int8 form is made here of two operators and a
+// copy.
 
 #include "strata/store/activation_store.h"
 

@@ -1,5 +1,5 @@
-// The parts of a pass lie side by side in one buffer, so that one copy takes them all to the
-// device. Views of each sub-batch are made from the same offsets.
+// Takes the batch of a pass to the device. The parts of a pass lie side by side in one buffer, so
+// that one copy takes them all. Views of each sub-batch are made from the same offsets.
 
 #include "strata/store/batch_store.h"
 

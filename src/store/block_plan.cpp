@@ -1,5 +1,5 @@
-// The values of the table get their names here, and the table its form as text, which `strata plan`
-// prints. The rows themselves are made by the planner.
+// Names the values of the table of blocks, and writes the table as text, which `strata plan`
+// prints. The rows themselves are made by plan_state().
 
 #include "strata/store/block_plan.h"
 

@@ -1,6 +1,6 @@
-// The way of a gradient is this: accumulator on compute, reduction over ranks on comm, sum of
-// contributions where the block's row says, rounding and norms on the out lane, home. The table of
-// blocks decides between the ways; offload() follows it.
+// Takes gradients home. The way of a gradient is this: accumulator on compute, reduction over ranks
+// on comm, sum of contributions where the block's row says, rounding and norms on the out lane,
+// home. The table of blocks decides between the ways; offload() follows it.
 
 #include "strata/store/gradient_store.h"
 

@@ -1,7 +1,8 @@
-// A cell's numbers have their places on the host by token, and those of singles and o by single, so
-// a layer writes them where the layer before did. Most of that is in order by what depends on what:
+// Sends queries, keys and values to the host, has it attend, and brings back what comes of it. A
+// cell's numbers have their places on the host by token, and those of singles and o by single, so a
+// layer writes them where the layer before did. Most of that is in order by what depends on what:
 // queries of a layer come of what the host attended to in the layer before. What singles add where
-// they attend on the device has a place of its own: it is taken behind what the host attends to for
+// they attend on the device has a place of its own: it is taken after what the host attends to for
 // other cells, and the next layer's queries go out before that.
 
 #include "strata/store/host_attention.h"

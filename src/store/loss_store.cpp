@@ -1,5 +1,5 @@
-// Losses go over the out lane to the host lane, which adds them one after another in f64. The slots
-// on both sides are leased until the next lane has read them.
+// Sums the losses of a pass. They go over the out lane to the host lane, which adds them one after
+// another in f64. The slots on both sides are leased until the next lane has read them.
 
 #include "strata/store/loss_store.h"
 

@@ -1,5 +1,5 @@
-// What is taken of each memory under each name is counted here as an arena would align it. The text
-// lists it, memory by memory, as a setup prints it.
+// Counts what is taken of each memory under each name, as an arena would align it, and lists it as
+// text, memory by memory, as `strata plan` prints it.
 
 #include "strata/store/memory_plan.h"
 

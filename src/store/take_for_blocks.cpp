@@ -1,4 +1,4 @@
-// Rows of equal blocks, one after the other.
+// Takes what stores want for each block: rows of equal blocks, one after the other.
 
 #include "strata/store/take_for_blocks.h"
 

@@ -1,6 +1,7 @@
-// What a sweep reads lies side by side in one buffer, and what it writes in another, so that each
-// goes where it goes at once. What is read is brought by a kernel: a copy would wait in the
-// device's one queue for what comes in behind the weights that are loaded ahead.
+// Takes the tokens of a sweep to the device and brings drawn ones back. What a sweep reads lies
+// side by side in one buffer, and what it writes in another, so that each goes where it goes at
+// once. What is read is brought by a kernel: a copy would wait in the device's one queue for the
+// weights that are loaded ahead.
 
 #include "strata/store/token_store.h"
 

@@ -1,5 +1,6 @@
-// Ids are those that the library `tokenizers` gives: it counts on from the larger of the number of
-// tokens in the vocabulary and the last added token, and does so again whenever it reads the file.
+// Adds tokens to a tokenizer.json. Ids are those that the library `tokenizers` gives: it counts on
+// from the larger of the number of tokens in the vocabulary and the last added token, and does so
+// again whenever it reads the file.
 
 #include "strata/tokenizer/add_tokens.h"
 

@@ -1,5 +1,5 @@
-// A table of first bytes tells where a token may begin. A special token that is not to be parsed
-// still hides what it overlaps, as in the reference.
+// Finds added tokens in a text. A table of first bytes tells where a token may begin. A special
+// token that is not to be parsed still hides what it overlaps, as in the reference.
 
 #include "tokenizer/added_tokens.h"
 

@@ -47,7 +47,8 @@ class AddedTokens {
   /// several that begin at one place, the longest is taken.
   void split(std::string_view text, bool normalized, SpecialTexts special,
              std::vector<TextPart>& parts) const;
-  /// Likewise; special tokens are parsed if one of the ranges, which are in order, holds them.
+  /// Splits a text as the other split() does, but parses special tokens where one of the ranges,
+  /// which are in order, holds them.
   void split(std::string_view text, bool normalized, std::span<const TextRange> special,
              std::vector<TextPart>& parts) const;
 

@@ -1,3 +1,5 @@
+// Decodes base64, and tells text that is none.
+
 #include "tokenizer/base64.h"
 
 #include <array>

@@ -1,6 +1,6 @@
-// Merges are an open-addressing table from pairs of ids to rank and result. Short rows of symbols
-// are scanned for the lowest rank again after each merge, which is faster than a heap; long ones,
-// which are rare, use a heap, so that no text takes quadratic time.
+// Merges the symbols of a piece. Merges are an open-addressing table from pairs of ids to rank and
+// result. Short rows of symbols are scanned for the lowest rank again after each merge, which is
+// faster than a heap; long ones, which are rare, use a heap, so that no text takes quadratic time.
 
 #include "tokenizer/bpe.h"
 
@@ -66,7 +66,7 @@ Bpe::Bpe(const std::vector<std::string>& tokens, const std::vector<BpeMerge>& me
   }
 }
 
-/// Of a pair that is listed twice the later one counts, as in the reference.
+/// If a pair is listed twice the later one counts, as in the reference.
 void Bpe::add_merge(const BpeMerge& merge) {
   const std::uint64_t pair = pair_of(merge.left, merge.right);
   std::size_t at = slot_of(pair, shift_);

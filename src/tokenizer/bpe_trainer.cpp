@@ -1,8 +1,8 @@
-// A merge replaces every occurrence of its pair, so a text becomes a symbol in one way only, and
-// all occurrences of a pair arise in the step that makes the younger of its two symbols. Each pair
-// is therefore a candidate once, with the list of its places; afterwards its count only sinks,
-// which is noticed when it comes to the top of the heap. A place costs the same wherever it is:
-// nothing is searched within a piece.
+// Learns merges from counts of pieces. A merge replaces every occurrence of its pair, so a text
+// becomes a symbol in one way only, and all occurrences of a pair arise in the step that makes the
+// younger of its two symbols. Each pair is therefore a candidate once, with the list of its places;
+// afterwards its count only sinks, which is noticed when it comes to the top of the heap. A place
+// costs the same wherever it is: nothing is searched within a piece.
 //
 // A step merges L and R to N. Whatever stands before or behind loses its pair with L or R, and has
 // one with N instead: the counts of these are gathered by neighbour, and meet the table of pairs

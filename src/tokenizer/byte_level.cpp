@@ -1,5 +1,5 @@
-// The table is GPT-2's: printable bytes of Latin-1 are themselves, the others, in their order, are
-// the code points from U+0100 on.
+// Writes bytes as code points and back, by GPT-2's table: printable bytes of Latin-1 are
+// themselves, the others, in their order, are the code points from U+0100 on.
 
 #include "tokenizer/byte_level.h"
 

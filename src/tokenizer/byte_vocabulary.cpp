@@ -1,3 +1,5 @@
+// Makes the parts of a tokenizer of a vocabulary of bytes, and checks that it can be one.
+
 #include "tokenizer/byte_vocabulary.h"
 
 #include <algorithm>

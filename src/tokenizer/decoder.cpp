@@ -1,4 +1,5 @@
-// Each step changes the list of tokens that the one before it has left, as in the reference.
+// Decodes tokens step by step. Each step changes the list of tokens that the one before it has
+// left, as in the reference.
 
 #include "tokenizer/decoder.h"
 

@@ -1,5 +1,5 @@
-// A line is found by its piece's key, and holds that key: for the short pieces that are remembered
-// comparing keys and lengths is exact.
+// Looks pieces up in a thread's cache. A line is found by its piece's key, and holds that key: for
+// the short pieces that are remembered comparing keys and lengths is exact.
 
 #include "strata/tokenizer/encode_cache.h"
 

@@ -1,4 +1,5 @@
-// The text is valid JSON, so only strings and the depth of brackets have to be followed.
+// Finds places in a JSON text and adds items there. The text is valid JSON, so only strings and the
+// depth of brackets have to be followed.
 
 #include "tokenizer/json_splice.h"
 

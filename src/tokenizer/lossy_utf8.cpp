@@ -1,3 +1,5 @@
+// Replaces what is not UTF-8 in the bytes of tokens, and reads tokens that stand for one byte.
+
 #include "tokenizer/lossy_utf8.h"
 
 namespace strata {

@@ -1,6 +1,6 @@
-// Most pieces are marked as a whole or not at all. Only where a border is within a piece the bytes
-// of its tokens are counted; if they are not those of the piece, as with unknown characters, all of
-// its tokens are marked.
+// Encodes a text with marked ranges. Most pieces are marked as a whole or not at all. Only where a
+// border is within a piece the bytes of its tokens are counted; if they are not those of the piece,
+// as with unknown characters, all of its tokens are marked.
 
 #include "tokenizer/marked_encoder.h"
 

@@ -1,4 +1,5 @@
-// Steps are flattened when they are read; a text that no step changes is not copied.
+// Normalizes texts step by step. Steps are flattened when they are read; a text that no step
+// changes is not copied.
 
 #include "tokenizer/normalizer.h"
 

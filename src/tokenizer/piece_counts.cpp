@@ -1,4 +1,5 @@
-// Entries hold the keys of their pieces, so that most look-ups touch one entry and no text.
+// Counts pieces in a hash table whose entries hold the keys of their pieces, so that most look-ups
+// touch one entry and no text.
 
 #include "tokenizer/piece_counts.h"
 

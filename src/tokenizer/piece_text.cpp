@@ -1,3 +1,5 @@
+// Joins the texts of pieces, and takes pieces that stand for bytes as bytes.
+
 #include "tokenizer/piece_text.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Steps follow each other: each cuts the pieces that the one before it has made.
+// Splits texts step by step: each step cuts the pieces that the one before it has made.
 
 #include "tokenizer/pre_tokenizer.h"
 

@@ -1,3 +1,5 @@
+// Reads field after field of a message, and refuses one that ends too early.
+
 #include "tokenizer/protobuf_reader.h"
 
 #include <bit>

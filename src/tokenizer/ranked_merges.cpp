@@ -1,3 +1,6 @@
+// Finds the merges of a vocabulary that lists only tokens with ranks: all pairs of tokens whose
+// joint text is a token.
+
 #include "tokenizer/ranked_merges.h"
 
 #include <string_view>

@@ -1,6 +1,7 @@
-// A text goes through the library's normalizer, user-defined pieces are found in it, and the rest
-// is merged by score. The library merges whatever has a piece as its joint text, so each piece is
-// as many merges as there are ways to cut it in two pieces.
+// Makes the parts of a tokenizer of a SentencePiece model. A text goes through the library's
+// normalizer, user-defined pieces are found in it, and the rest is merged by score. The library
+// merges whatever has a piece as its joint text, so each piece is as many merges as there are ways
+// to cut it in two pieces.
 
 #include "tokenizer/sentencepiece_file.h"
 

@@ -1,4 +1,5 @@
-// The numbers are those of the fields in sentencepiece_model.proto.
+// Reads the message of a SentencePiece model. The numbers are those of the fields in
+// sentencepiece_model.proto.
 
 #include "tokenizer/sentencepiece_model.h"
 

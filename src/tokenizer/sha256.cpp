@@ -1,4 +1,5 @@
-// Letters are those of the standard: a to h is the state, w the schedule of a block's words.
+// Computes SHA-256. Letters are those of the standard: a to h is the state, w the schedule of a
+// block's words.
 
 #include "tokenizer/sha256.h"
 

@@ -1,6 +1,7 @@
-// transformers reads the two older files only where tokenizer_config.json does not list the added
-// tokens itself; then special_tokens_map.json has the last word. Texts that the tokenizer knows
-// keep their ids, and a tokenizer that lacks nothing keeps its hash.
+// Reads the files beside a tokenizer for its special tokens. transformers reads the two older files
+// only where tokenizer_config.json does not list the added tokens itself; then
+// special_tokens_map.json has the last word. Texts that the tokenizer knows keep their ids, and a
+// tokenizer that lacks nothing keeps its hash.
 
 #include "tokenizer/special_tokens.h"
 

@@ -1,4 +1,5 @@
-// The texts of the expressions that are known, and who reads them so.
+// Recognizes the expressions of pre-tokenizers: lists the texts of those that are known, and who
+// reads them so.
 
 #include <array>
 #include <string>

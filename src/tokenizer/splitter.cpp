@@ -1,5 +1,6 @@
-// The expressions, written out: each tries its alternatives in their order and matches what
-// backtracking would. The names of rules are those of split_rules.h.
+// Splits texts as the expressions of pre-tokenizers would. They are written out here: each tries
+// its alternatives in their order and matches what backtracking would. The names of rules are those
+// of split_rules.h.
 
 #include "tokenizer/splitter.h"
 

@@ -1,5 +1,6 @@
-// The ids of special tokens are 0 to default_num_special_tokens - 1, and a byte token's is its rank
-// after these. Of the vocabulary only as many tokens count as default_vocab_size leaves room for.
+// Makes the parts of a tokenizer of a tekken.json. The ids of special tokens are 0 to
+// default_num_special_tokens - 1, and a byte token's is its rank after these. Of the vocabulary
+// only as many tokens count as default_vocab_size leaves room for.
 
 #include "tokenizer/tekken_file.h"
 

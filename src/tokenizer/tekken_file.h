@@ -1,4 +1,4 @@
-// Reads tekken.json of Mistral: special tokens, and bytes with ranks behind them.
+// Reads tekken.json of Mistral: special tokens, and after them bytes with ranks.
 #pragma once
 
 #include <nlohmann/json.hpp>

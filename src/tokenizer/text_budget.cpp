@@ -1,4 +1,4 @@
-// The error of rules that make too much of a text.
+// Throws the error of rules that make too much of a text.
 
 #include "tokenizer/text_budget.h"
 

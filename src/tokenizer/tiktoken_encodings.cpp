@@ -1,5 +1,6 @@
-// Special tokens are those that the models' own programs list: llama_models for Llama 3 and 4,
-// dashscope for Qwen, tiktoken for the encodings of OpenAI.
+// Lists the encodings of tiktoken whose vocabularies are known. Special tokens are those that the
+// models' own programs list: llama_models for Llama 3 and 4, dashscope for Qwen, tiktoken for the
+// encodings of OpenAI.
 
 #include "tokenizer/tiktoken_encodings.h"
 

@@ -1,3 +1,6 @@
+// Reads files of tiktoken line by line, and makes the parts of a tokenizer of one whose vocabulary
+// is known.
+
 #include "tokenizer/tiktoken_file.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Keeps the texts of tokens, and finds their ids in an open-addressing table.
+
 #include "tokenizer/token_table.h"
 
 #include <algorithm>

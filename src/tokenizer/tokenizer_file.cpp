@@ -1,5 +1,5 @@
-// The kind of a file is told by its contents, since tokenizer.model may be SentencePiece's or
-// tiktoken's, and files are renamed.
+// Finds and reads the file of a tokenizer. Its kind is told by its contents, since tokenizer.model
+// may be SentencePiece's or tiktoken's, and files are renamed.
 
 #include "tokenizer/tokenizer_file.h"
 

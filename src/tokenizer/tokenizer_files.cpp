@@ -1,5 +1,5 @@
-// A file that the user names may be called anything; in a model's folder it gets the name by which
-// other programs find it.
+// Lists the files of a tokenizer. A file that the user names may be called anything; in a model's
+// folder it gets the name by which other programs find it.
 
 #include "strata/tokenizer/tokenizer_files.h"
 

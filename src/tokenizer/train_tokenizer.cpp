@@ -1,5 +1,6 @@
-// Ids are special tokens, then the 256 bytes by their code points in ByteLevel, then what merges
-// make: the order of the library `tokenizers`, which ties between pairs depend on.
+// Trains a tokenizer and writes it as a tokenizer.json. Ids are special tokens, then the 256 bytes
+// by their code points in ByteLevel, then what merges make: the order of the library `tokenizers`,
+// which ties between pairs depend on.
 
 #include "strata/tokenizer/train_tokenizer.h"
 

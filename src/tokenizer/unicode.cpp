@@ -1,6 +1,7 @@
-// The normal form C, after section 3.11 of the Unicode Standard: a text is decomposed, its marks
-// are put in canonical order, and what composes is composed. Only segments with something that may
-// change are looked at: a segment begins with a starter that never composes with what is before it.
+// Makes the normal form C, after section 3.11 of the Unicode Standard: a text is decomposed, its
+// marks are put in canonical order, and what composes is composed. Only segments with something
+// that may change are looked at: a segment begins with a starter that never composes with what is
+// before it.
 
 #include "tokenizer/unicode.h"
 

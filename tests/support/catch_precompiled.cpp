@@ -1,2 +1,2 @@
-// What the precompiled header of all tests is made with.
+// Makes the precompiled header of all tests.
 #include "support/catch.h"

@@ -1,5 +1,5 @@
-// Streams as those of the cpu device, of which each submission writes as it begins and ends what a
-// GPU would write to its counters.
+// Implements the fake device. Its streams are those of the cpu device, of which each submission
+// writes as it begins and ends what a GPU would write to its counters.
 #include "support/fake_device.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Ranks meet by connection and number of call: the last of a meeting does the work of all while the
-// others wait, and what one rank calls another collective for never becomes a meeting.
+// Implements the fake NCCL. Ranks meet by connection and number of call: the last of a meeting does
+// the work of all while the others wait, and what one rank calls another collective for never
+// becomes a meeting.
 #include "support/fake_nccl.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tokens in memory for tests of what reads token sources.
+// A token source whose tokens are listed in memory, for tests of what reads token sources.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is logged while a test runs.
+// Catches what is logged while a test runs, so that the test can read it.
 #pragma once
 
 #include <fstream>

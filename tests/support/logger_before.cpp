@@ -1,3 +1,5 @@
+// Keeps the logger that was there before, and puts it back.
+
 #include "support/logger_before.h"
 
 #include <spdlog/spdlog.h>

@@ -1,4 +1,4 @@
-// For tests that configure the log: what they leave is taken back.
+// Takes back what a test leaves of the log that it configures.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Predictions of a setup on a device that a test names.
+// Predicts the steps, traces and saves of a setup on a device that a test names.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// Whole runs of a tiny model through sessions, gathered over their ranks: what tests of the run
-// layer compare with each other, and with runs that have no session (support/tiny_run.h).
+// Whole runs of a tiny model through sessions, gathered over their ranks: what tests of training
+// compare with each other, and with runs that have no session (support/tiny_run.h).
 #pragma once
 
 #include "strata/train/session.h"

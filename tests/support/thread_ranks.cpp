@@ -1,6 +1,6 @@
-// Ranks that meet in rooms of shared memory: one room for each channel of the control plane and one
-// for the comm lanes. In a meeting every rank shows an address and sees those of the others; what
-// lies there stays as it is until a second meeting.
+// Implements ranks that are threads. They meet in rooms of shared memory: one room for each channel
+// of the control plane and one for the comm lanes. In a meeting every rank shows an address and
+// sees those of the others; what lies there stays as it is until a second meeting.
 #include "support/thread_ranks.h"
 
 #include <algorithm>

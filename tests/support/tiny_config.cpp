@@ -1,4 +1,5 @@
-// Sets what makes the tiny model's runs irregular, and leaves no choice to the machine.
+// Makes the tiny configs: sets what makes the tiny model's runs irregular, and leaves no choice to
+// the machine.
 
 #include "support/tiny_config.h"
 

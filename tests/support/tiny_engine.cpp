@@ -1,5 +1,5 @@
-// Does what the start of a session does, less data files, tuned products and what is logged. That
-// both submit the same is tested in tests/train.
+// Makes an engine as the start of a session does, without data files, tuned products and what is
+// logged. That both submit the same is tested in tests/train.
 
 #include "support/tiny_engine.h"
 

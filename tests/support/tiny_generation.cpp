@@ -1,3 +1,5 @@
+// Makes a backend, a layout, an engine and a generator of a tiny model, and runs requests on them.
+
 #include "support/tiny_generation.h"
 
 #include <algorithm>

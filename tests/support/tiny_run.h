@@ -36,7 +36,7 @@ void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
 /// The master weights of all ranks by tensor name.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(const TrainingState& state,
                                                                         Ranks& ranks);
-/// The gradients of the last step as the optimizer read them, likewise.
+/// The gradients of the last step as the optimizer read them, of all ranks by tensor name.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_gradients(
     const TrainingState& state, Ranks& ranks);
 /// The bytes of weights, low halves and moments, tensor by tensor: everything that an update

@@ -1,4 +1,4 @@
-// What tests for a GPU do where there is none.
+// Skips a test for a GPU where there is none, and says so.
 #pragma once
 
 #include "strata/ops/backend.h"

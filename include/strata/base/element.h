@@ -26,7 +26,7 @@ inline void store_element(std::byte* to, DType dtype, double value) {
   }
 }
 
-/// Returns the value of an element of `dtype`, likewise.
+/// Returns the value of an element of `dtype`, from memory that needs no alignment.
 [[nodiscard]] inline double load_element(const std::byte* from, DType dtype) {
   const auto get = [from](auto x) {
     std::memcpy(&x, from, sizeof x);

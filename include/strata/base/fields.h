@@ -301,7 +301,7 @@ void read_fields(T& object, std::string_view json, std::string_view source,
 /// Returns the type of the field's value as help shows it: "integer or null", "bf16|f32".
 [[nodiscard]] std::string type_text(const Field& field);
 /// Returns the full paths of all values that a text gives, be they keys of the fields or not, and
-/// of the fields that the assignments set. Throws ConfigError likewise, but only for what is no
+/// of the fields that the assignments set. Throws ConfigError, but only for what is no
 /// JSON object, and for assignments to nothing.
 [[nodiscard]] std::vector<std::string> given_paths(const FieldList& fields, std::string_view json,
                                                    std::string_view source,

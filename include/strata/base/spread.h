@@ -1,4 +1,5 @@
-// Some of many, spread evenly.
+// Picks some of many items, spread evenly: which layers are meant, for instance, when only a share
+// of them is.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // Decides which text of a rendered conversation is learnt: what the assistant wrote, and the
-// end-of-turn token behind it. docs/fine-tuning.md says how.
+// end-of-turn token after it. docs/fine-tuning.md says how.
 #pragma once
 
 #include <cstdint>

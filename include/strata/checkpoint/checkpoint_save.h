@@ -26,7 +26,7 @@
 
 namespace strata {
 
-/// What the state behind a step is saved as.
+/// What the state after a step is saved as.
 struct SaveKinds {
   bool whole = false;    ///< a checkpoint that a run can go on from
   bool weights = false;  ///< weights alone
@@ -125,7 +125,7 @@ class CheckpointSave {
   std::filesystem::path temporary_;
   std::filesystem::path replaced_;   ///< what had the checkpoint's name before
   std::vector<ManifestFile> small_;  ///< of rank 0
-  /// Of this rank's slices: by block, first those of the model's file, then those of the state's.
+  /// The hashes of this rank's slices by block, first of the model's file, then of the state's.
   PerBlock<std::vector<std::uint64_t>> hashes_;
   std::mutex facts_mutex_;
   std::optional<StepFacts> facts_;  ///< guarded by facts_mutex_

@@ -84,7 +84,7 @@ struct Manifest {
   RunData data;
   Validations validations;     ///< up to the step, of a run that goes by them
   std::optional<double> loss;  ///< of the last step; absent: it had no target
-  double grad_norm = 0;        ///< likewise
+  double grad_norm = 0;        ///< of the last step
   bool finite = true;   ///< loss and norm are, or there is no loss, which is null in the text; else
                         ///< one that is not is null, and not a number once it was read
   std::string program;  ///< version and commit that wrote it

@@ -1,5 +1,5 @@
 // Takes snapshots of the training state while training goes on (DataStates-LLM, 2024). A snapshot
-// is the state behind one step: every block as it is after its last update of that step and before
+// is the state after one step: every block as it is after its last update of that step and before
 // its first of the next. Nothing stops for it. A block is written from its home, and its next
 // update waits until it is; or it is staged: copied first, so that only the copy is waited for.
 // State on the device that has no copy of its own goes through one that all of it shares, block by
@@ -53,8 +53,7 @@ class SnapshotWriter final : public UpdateObserver {
     std::size_t buffers_bytes = 0;  ///< of all, and room to align them
     PerBlock<BlockState> staged;    ///< where staged blocks are copied to; of others all is absent
     std::byte* passage = nullptr;   ///< pinned
-    PerBlock<BlockState> passing;   ///< likewise, of blocks on the device that are not staged: all
-                                    ///< of them in the passage
+    PerBlock<BlockState> passing;   ///< blocks on the device that are not staged, in the passage
   };
 
   /// `state` and the arenas outlive the writer. `pool` is that of the host lane. Throws
@@ -68,7 +67,7 @@ class SnapshotWriter final : public UpdateObserver {
   /// Returns the bytes of this rank's state that are staged.
   [[nodiscard]] std::size_t staged_bytes() const;
 
-  /// Begins a snapshot of the state behind the step that is submitted next; updates of the one
+  /// Begins a snapshot of the state after the step that is submitted next; updates of the one
   /// before may still wait for a load. There is no snapshot under way. `saves` are one or more.
   void begin(Saves saves);
   /// To be called for every step: says that all of it is submitted but the updates that wait for a
@@ -118,12 +117,12 @@ class SnapshotWriter final : public UpdateObserver {
 
   Saves saves_;                     ///< of the snapshot under way, until their reports are taken
   bool weights_alone_ = false;      ///< all of them need
-  PerBlock<std::uint8_t> wanted_;   ///< of the snapshot under way: not yet behind its update
+  PerBlock<std::uint8_t> wanted_;   ///< of the snapshot under way: its update is still to come
   PerBlock<Event> taken_;           ///< after it the block's state may change
   std::vector<BlockId> later_;      ///< staged blocks, which are written after all others
   std::size_t left_ = 0;            ///< blocks that are wanted
   std::int64_t steps_ = 0;          ///< that were submitted
-  std::int64_t wanted_update_ = 0;  ///< number of the one behind which a block is wanted
+  std::int64_t wanted_update_ = 0;  ///< number of the one after which a block is wanted
   PerBlock<std::int64_t> updates_;  ///< that were submitted, one a step
   std::optional<Event> told_;
   std::optional<Event> committed_;  ///< the end of the snapshot under way

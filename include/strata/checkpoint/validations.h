@@ -20,9 +20,9 @@ struct Validations {
   std::optional<ValidatedLoss> best;  ///< of the lowest loss; the first of equal ones
   std::int64_t without_gain = 0;      ///< validations since that, or all if there is none
 
-  /// Adds the validation behind `step` steps. A loss that is not finite is no gain.
+  /// Adds the validation after `step` steps. A loss that is not finite is no gain.
   void add(std::int64_t step, double loss);
-  /// Returns the loss of the state behind so many steps, if the last validation was of that.
+  /// Returns the loss of the state after so many steps, if the last validation was of that.
   [[nodiscard]] std::optional<double> loss_of(std::int64_t step) const;
   bool operator==(const Validations&) const = default;
 };

@@ -198,7 +198,7 @@ struct OptimizerSection {
   std::optional<std::int64_t> deferred_units;
   std::optional<ByteSize> undo_log;
   std::optional<DType> gradient_dtype;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
-  DType moment_dtype = DType::kF32;     ///< likewise
+  DType moment_dtype = DType::kF32;     ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
   std::optional<std::int64_t> gradient_ring;
   std::optional<double> interleave;  ///< share of the layers on the host that the device updates
   LrSchedule lr_schedule = LrSchedule::kConstant;

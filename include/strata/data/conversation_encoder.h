@@ -14,10 +14,10 @@
 
 namespace strata {
 
-/// Of which tokens the loss counts.
+/// Says of which tokens the loss counts.
 enum class ChatLoss : std::uint8_t {
   kAssistant,   ///< all that assistants say, and the ends of their turns
-  kCompletion,  ///< likewise, of the last message alone; nothing if another speaks last
+  kCompletion,  ///< as kAssistant, of the last message alone; nothing if another speaks last
   kAll,         ///< every token, but for messages whose loss does not count
 };
 /// Reads "assistant", "completion" or "all"; throws ConfigError for anything else.
@@ -57,7 +57,7 @@ class ConversationEncoder {
   [[nodiscard]] EncodedConversation encode(const Conversation& conversation,
                                            EncodeCache& cache) const;
   /// Returns the ids of a conversation, and of the beginning of an assistant's turn after it, which
-  /// the model is to go on from. Special tokens are parsed, and it throws, likewise.
+  /// the model is to go on from. It parses special tokens and throws as encode() does.
   [[nodiscard]] std::vector<std::int32_t> encode_prompt(const Conversation& conversation,
                                                         EncodeCache& cache) const;
   /// Returns the markers, such as <|im_end|>, that the template writes around a question and its

@@ -69,8 +69,8 @@ class PackedTokens final : public TokenSource {
  private:
   /// A run of tokens of one row that belong together.
   struct Run {
-    std::int64_t begin = 0;         ///< here
-    std::int64_t end = 0;           ///< likewise
+    std::int64_t begin = 0;         ///< in this packed source
+    std::int64_t end = 0;           ///< in this packed source
     std::int64_t source_begin = 0;  ///< where `begin` is in the source, or kPadding
     bool ends_document = false;     ///< whether a document, or a row's padding, ends at `end`
   };

@@ -15,7 +15,7 @@ namespace strata {
 /// In which order the samples of a source are taken.
 enum class SampleOrder : std::uint8_t {
   kShuffled,  ///< for training: endless, in the order of sample() in sample_order.h
-  kInOrder,   ///< likewise endless, but 0, 1, 2, ... in every epoch
+  kInOrder,   ///< endless as well, but 0, 1, 2, ... in every epoch
   /// For evaluation: 0, 1, 2, ...; after the last sample come rows of id 0 with ignored targets.
   kOnce,
 };

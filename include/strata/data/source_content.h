@@ -14,8 +14,9 @@ struct SourceContent {
   std::int64_t tokens = 0;
   std::optional<std::int64_t> documents{};  ///< absent where files do not list them
   std::uint64_t tokenizer_hash = 0;         ///< 0 where the source does not know
-  /// Of ids, loss bits and ends of documents in 64 places that are spread evenly, of 4,096 tokens
-  /// each; all of a source that has no more. It is kept in checkpoints, so it must never change.
+  /// A hash of ids, loss bits and ends of documents in 64 places that are spread evenly, of 4,096
+  /// tokens each, or of all of a source that has no more. It is kept in checkpoints, so it must
+  /// never change.
   std::uint64_t digest = 0;
   bool operator==(const SourceContent&) const = default;
 };

@@ -123,8 +123,8 @@ class TokenFileWriter {
 
   /// Adds tokens to the open document. Throws IoError for an id outside of [0, vocabulary).
   void append(std::span<const std::int32_t> tokens);
-  /// Likewise, with a byte for each token, 0 if its loss does not count. Throws ShapeError if there
-  /// are not as many. The loss of tokens without counts.
+  /// Adds tokens with a byte for each, 0 if its loss does not count; that of tokens without a byte
+  /// counts. Throws as the other append() does, and ShapeError if there are not as many bytes.
   void append(std::span<const std::int32_t> tokens, std::span<const std::uint8_t> loss);
   /// Ends the open document. A document without tokens is not counted.
   void end_document();

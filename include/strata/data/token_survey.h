@@ -13,7 +13,7 @@ struct TokenSurvey {
   std::int64_t tokens = 0;
   std::int64_t loss_tokens = 0;   ///< those whose loss counts
   std::int64_t smallest_id = -1;  ///< -1 without tokens
-  std::int64_t largest_id = -1;   ///< likewise; up to 2^32 - 1, since ids are not checked
+  std::int64_t largest_id = -1;   ///< -1 without tokens; up to 2^32 - 1, since ids are not checked
   std::int64_t documents = 0;     ///< what stands behind the last end is one, too
   std::int64_t shortest = 0;      ///< tokens of a document
   std::int64_t median = 0;        ///< of an even count the shorter one of the two in the middle

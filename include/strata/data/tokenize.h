@@ -36,8 +36,8 @@ enum class InputFormat : std::uint8_t {
   kAuto,
   kText,      ///< text, if it is valid UTF-8: also JSON, and what looks like another format
   kRecords,   ///< each line, or entry of a list, is an object of JSON: a conversation or document
-  kShareGpt,  ///< likewise, and each is a conversation of ShareGPT's
-  kAlpaca,    ///< likewise, and each is a task of Alpaca's
+  kShareGpt,  ///< as kRecords, and each is a conversation of ShareGPT's
+  kAlpaca,    ///< as kRecords, and each is a task of Alpaca's
 };
 
 /// A document that was encoded.
@@ -71,7 +71,7 @@ struct TokenizeOptions {
   PutToken eos = PutToken::kAuto;
   bool parse_special = false;  ///< take texts of special tokens in what is read for these tokens
   InputFormat format = InputFormat::kAuto;
-  /// Of a record: the member that is the document. Empty: a record with "messages", or with
+  /// The member of a record that is the document. Empty: a record with "messages", or with
   /// "prompt" and "completion", is a conversation, and "text" the document of any other.
   std::string text_field{};
   /// Makes texts of conversations: a built-in template or a file of one; empty for the model's own,

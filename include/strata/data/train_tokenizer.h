@@ -26,7 +26,7 @@ struct TrainTokenizerOptions {
   /// Endings of the files that are taken from folders; an empty list takes every file.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
   InputFormat format = InputFormat::kAuto;  ///< as in TokenizeOptions
-  std::string text_field{};                 ///< likewise; conversations are refused
+  std::string text_field{};                 ///< as in TokenizeOptions; conversations are refused
   TokenizerTraining training{};
   int threads = 0;  ///< 0: one for each usable core
   /// The bytes of memory that counts and training may take; 0: what the host has free.

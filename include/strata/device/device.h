@@ -31,7 +31,7 @@ struct DeviceInfo {
   std::string pci_bus_id{};      ///< "0000:1B:00.0"; empty if unknown
   std::string uuid{};            ///< 32 hexadecimal digits; empty if unknown
   int driver_version = 0;        ///< CUDA version that the driver offers, as 12080; 0 if unknown
-  int runtime_version = 0;       ///< CUDA version of the program's runtime, likewise
+  int runtime_version = 0;       ///< CUDA version of the program's runtime, as 12080
 };
 
 /// How the lanes of the cpu backend execute. The numbers of a run do not depend on it.
@@ -94,7 +94,7 @@ class Device {
   void wait(Event event);
   /// Blocks until every lane is idle, then throws why one cannot be waited for, or what one threw.
   void synchronize();
-  /// Likewise, but leaves one lane out.
+  /// Blocks until every lane but this one is idle, then throws as synchronize() does.
   void synchronize_but(Lane lane);
   /// Rethrows the first exception of a lane's work, or throws that the device is lost.
   virtual void throw_if_failed() = 0;

@@ -1,5 +1,5 @@
-// Whether the code of a build runs on a GPU, for whoever is told of a GPU without having it as a
-// device. A build without the cuda backend can answer, too.
+// Tells whether the code of a build runs on a GPU, for whoever knows of a GPU without having it as
+// a device. A build without the cuda backend can answer, too.
 #pragma once
 
 #include <string>

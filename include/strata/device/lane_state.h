@@ -1,5 +1,5 @@
-// What a lane is at, for whoever watches a run that may hang. Device::lane_state() says it at any
-// time and to any thread; nothing is recorded for it beyond what lanes keep anyway.
+// Says what a lane is at, for whoever watches a run that may hang. Device::lane_state() says it at
+// any time and to any thread; nothing is recorded for it beyond what lanes keep anyway.
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,7 @@ struct LlamaConfig {
 /// not a model that strata computes exactly (another architecture, biases, a window, another
 /// activation or rope scaling).
 [[nodiscard]] LlamaConfig load_llama_config(const std::filesystem::path& file);
-/// Reads the text of such a file likewise; messages begin with `source`.
+/// Reads the text of such a file as load_llama_config() does; messages begin with `source`.
 [[nodiscard]] LlamaConfig parse_llama_config(std::string_view text, const std::string& source);
 
 /// Returns the text of a Hugging Face config.json of a model whose files hold weights in `weight`

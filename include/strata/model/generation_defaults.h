@@ -28,7 +28,8 @@ struct GenerationDefaults {
 [[nodiscard]] GenerationDefaults load_generation_defaults(const std::filesystem::path& folder);
 
 /// Returns the ids that a text of generation_config.json or config.json names as eos_token_id;
-/// nothing if it names none. Throws ConfigError that begins with `source` likewise.
+/// nothing if it names none. Throws ConfigError that begins with `source` for what is no such
+/// value.
 [[nodiscard]] std::vector<std::int32_t> end_tokens_in(std::string_view text,
                                                       const std::string& source);
 /// Returns the text of a generation_config.json whose generation ends at `ends`, one or more.

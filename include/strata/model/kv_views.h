@@ -13,9 +13,9 @@ namespace strata {
 /// one for each position.
 struct KvViews {
   TensorView k;             ///< [R, K, D] X, or i8; k rotated; rows may be strided
-  TensorView v;             ///< likewise
+  TensorView v;             ///< [R, K, D] X, or i8; rows may be strided
   TensorView k_scale = {};  ///< [R, K] f32, see Int8Kv; absent if k is X
-  TensorView v_scale = {};  ///< likewise
+  TensorView v_scale = {};  ///< [R, K] f32, see Int8Kv; absent if v is X
 
   [[nodiscard]] bool is_int8() const { return k.dtype == DType::kI8; }
   [[nodiscard]] Int8Kv int8() const { return {k, v, k_scale, v_scale}; }
@@ -24,7 +24,7 @@ struct KvViews {
 /// Keys and values of new tokens.
 struct NewKv {
   ConstTensorView k;     ///< [N, K, D] X; rows may be strided
-  ConstTensorView v;     ///< likewise
+  ConstTensorView v;     ///< [N, K, D] X; rows may be strided
   ConstTensorView rows;  ///< [N] i32: where they go
 };
 

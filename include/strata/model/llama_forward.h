@@ -44,7 +44,7 @@ struct ForwardCell {
   std::int64_t singles = 0;        ///< the first tokens that are past their prompts, a segment each
   std::int64_t longest = 0;        ///< the most keys that one of these sees
   std::int64_t single_pairs = 0;   ///< keys that the singles see, all together; 0: not counted
-  std::int64_t prompt_pairs = 0;   ///< likewise the other tokens
+  std::int64_t prompt_pairs = 0;   ///< keys that the other tokens see; 0: not counted
   std::int64_t prompt_rows = 0;    ///< rows of keys and values that these see; 0: not counted
   bool projected_is_read = false;  ///< projected() must give what layer() has computed
 };
@@ -115,8 +115,8 @@ class LlamaForward {
   /// them [N, (H + 2 K) * D] X on the device. Good until the next cell.
   TensorView before_attention(Stream& compute, int layer, const LayerWeights& w,
                               const ForwardCell& cell, const ResidualStream& x, const Tag& tag);
-  /// Returns what before_attention() returned last, or layer() computed likewise for a cell whose
-  /// `projected_is_read` says so.
+  /// Returns what before_attention() returned last, or layer() computed in its place for a cell
+  /// whose `projected_is_read` says so.
   [[nodiscard]] ConstTensorView projected(std::int64_t tokens) const {
     return memory_.qkv.slice_rows(0, tokens);
   }

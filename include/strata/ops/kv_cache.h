@@ -24,7 +24,7 @@ struct AppendKv {
 };
 
 /// Keys and values as int8 with a scale for each row and head: element d of key [r, h] is
-/// k[r, h, d] * k_scale[r, h], and of the value likewise. Rows may be strided.
+/// k[r, h, d] * k_scale[r, h], and so is that of the value by v_scale. Rows may be strided.
 template <class View>
 struct BasicInt8Kv {
   View k;        ///< [R, K, D] i8

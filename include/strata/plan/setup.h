@@ -27,7 +27,7 @@ struct Setup : TrainingLayout {
   Budget budget;
   MemorySection limits;            ///< of the given config
   std::optional<KeepLevel> spill;  ///< of every cell, if it was named or chosen
-  /// Of the given config: how often weights alone are saved; absent: never.
+  /// How often weights alone are saved, by the given config; absent: never.
   std::optional<std::int64_t> weights_every_steps;
   HardwareSection hardware;                              ///< of the given config, for predictions
   AttentionKernels attention = AttentionKernels::kAuto;  ///< of the given config

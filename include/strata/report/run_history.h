@@ -60,7 +60,7 @@ struct GoneBack {
   std::string what{};
 };
 
-/// A point at which the run went on, from the state behind `step`.
+/// A point at which the run went on, from the state after `step`.
 struct Resumed {
   std::int64_t step = 0;
   std::string checkpoint{};

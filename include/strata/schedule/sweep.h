@@ -25,7 +25,7 @@ struct SweepCell {
   std::int64_t singles = 0;       ///< the first tokens that are past their prompts, a segment each
   std::int64_t longest = 0;       ///< the most keys that one of these sees
   std::int64_t single_pairs = 0;  ///< keys that the singles see, all together
-  std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
+  std::int64_t prompt_pairs = 0;  ///< keys that the other tokens see, all together
   std::int64_t prompt_rows = 0;   ///< rows of keys and values that the other tokens see
   bool on_host = false;           ///< all are singles, and attend on the host in some layers
   std::int64_t first_single = 0;  ///< how many singles come before it in the sweep

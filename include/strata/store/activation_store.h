@@ -72,7 +72,7 @@ class ActivationStore {
 
     std::vector<std::byte*> homes;  ///< pinned, of the first cells by key
     std::byte* int8_out = nullptr;  ///< device: a cell in int8 on its way out; null in exact form
-    std::byte* int8_in = nullptr;   ///< device: likewise on its way in
+    std::byte* int8_in = nullptr;   ///< device: a cell in int8 on its way in; null in exact form
     SlotRing slots;                 ///< device, [N, C] each
   };
 

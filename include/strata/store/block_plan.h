@@ -1,7 +1,7 @@
-// This table is the fate of every block: where its weight, moments and gradient live, where several
-// contributions to its gradient are added, who updates it and when. The planner writes one row for
-// each block; stores, updaters and reports read the rows and decide nothing themselves. The table
-// is a plain value, and is the same for the whole run.
+// This table says what becomes of every block: where its weight, moments and gradient live, where
+// several contributions to its gradient are added, who updates it and when. The planner's choices
+// decide the rows (strata/engine/state_choices.h); stores, updaters and reports read them and
+// decide nothing themselves. The table is a plain value, and is the same for the whole run.
 
 #pragma once
 
@@ -48,7 +48,7 @@ enum class UpdateTime : std::uint8_t {
   kOnArrival,   ///< as soon as its gradient is home
   kDecided,     ///< after the whole step's numbers are set, in the order of the next forward;
                 ///< where nothing is clipped they do not wait for its norm
-  kBeforeLoad,  ///< likewise, but submitted just before the next load of its weights
+  kBeforeLoad,  ///< as kDecided, but submitted just before the next load of its weights
   kSpeculated,  ///< as soon as its gradient is home, and again if the norm asks for another factor
 };
 
@@ -88,7 +88,7 @@ struct StatePlan {
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
   DType moment = DType::kF32;     ///< dtype of m and v: bf16, f32, or f64 with f64 weights
   int rank = 0;                   ///< of those that shard the state together
-  int ranks = 1;                  ///< likewise
+  int ranks = 1;                  ///< that shard the state together
   int replica = 0;                ///< which copy of the state this rank has a shard of
   int replicas = 1;               ///< copies, whose gradients are added
   int gradient_ring = 0;          ///< slots that gradients whose home is kRing share

@@ -1,5 +1,5 @@
-// Stores send what is long in pieces, and here is their size. Stores and the training state cut by
-// it, so that no copy of hundreds of MiB holds up a lane that somebody else needs.
+// This is the size of the pieces in which stores send what is long. Stores and the training state
+// cut by it, so that no copy of hundreds of MiB holds up a lane that somebody else needs.
 
 #pragma once
 

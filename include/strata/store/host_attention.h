@@ -1,4 +1,4 @@
-// Attention where keys and values live: on the host. Queries, keys and values of new tokens go
+// Attention on the host, where keys and values live. Queries, keys and values of new tokens go
 // there, the host lane adds them to what is kept and attends to it, and what comes of it goes back.
 // So each token moves some kilobytes over the link instead of all its keys. All calls come from the
 // submitting thread and none of them blocks.
@@ -57,7 +57,7 @@ class HostAttention {
   /// Sends qkv [N, (H + 2 K) * D] X of a cell home that attends on the device.
   void keep(int layer, const HostCell& cell, const ConstTensorView& qkv, Stream& compute,
             const Tag& tag);
-  /// Sends likewise what singles have, and has the host attend.
+  /// Sends qkv of the singles of a cell home, and has the host attend.
   void attend(int layer, const HostCell& cell, const ConstTensorView& qkv, Stream& compute,
               const Tag& tag);
   /// Has `compute` bring o [N, H * D] X of the cell that was sent last under this number, when the
@@ -86,7 +86,7 @@ class HostAttention {
   Event sent_;  ///< qkv of the last cell has left the device
   // By number of the cell.
   std::vector<Event> kept_;      ///< the host has read qkv
-  std::vector<Event> attended_;  ///< likewise, and written o
+  std::vector<Event> attended_;  ///< the host has read qkv and written o
 };
 
 }  // namespace strata

@@ -69,7 +69,7 @@ struct KvVisit {
   int group = 0;
   std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read on the device
   std::vector<KvRows> added;  ///< rows that this sweep writes there
-  /// Likewise what is read there only in layers that do not attend at home.
+  /// Rows of earlier sweeps that are read on the device only in layers that do not attend at home.
   std::vector<KvRows> kept_elsewhere;
 };
 
@@ -143,7 +143,7 @@ class KvStore {
   std::vector<KvVisit> visits_;
   std::vector<std::size_t> turns_;  ///< the visit of each access that needs a slot
   std::vector<Event> sent_;         ///< per thing: when its home was written
-  std::vector<Event> fetched_;      ///< likewise: when it was read
+  std::vector<Event> fetched_;      ///< per thing: when its home was read
   AccessPlan plan_;
   std::size_t fetched_bytes_ = 0;
   std::size_t sent_bytes_ = 0;

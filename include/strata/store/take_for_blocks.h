@@ -1,6 +1,6 @@
-// What stores take for each block is asked of an allocator here: block after block of one that has
-// memory, and once for all of a row of equal blocks of one that only counts. A plan is made so
-// often that a thousand layers would be too many.
+// Asks an allocator for what stores take for each block: block after block of one that has memory,
+// and once for all of a row of equal blocks of one that only counts. A plan is made so often that a
+// thousand layers would be too many.
 
 #pragma once
 

@@ -81,9 +81,10 @@ class TrainingState {
   void initialize(std::uint64_t seed, double deviation, ThreadPool& pool,
                   WorkProgress* work = nullptr);
   /// Reads weights from Hugging Face files, slice by slice; moments and gradients become 0. Blocks
-  /// likewise. Throws IoError that names a tensor that is missing or has another shape.
+  /// the calling thread, also for copies to the device. Throws IoError that names a tensor that is
+  /// missing or has another shape.
   void load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work = nullptr);
-  /// Sets all state to 0, likewise.
+  /// Sets all state to 0. Blocks the calling thread, also for copies to the device.
   void clear(ThreadPool& pool);
   /// Writes `bytes` to one of a block's tensors, from element `first` of the shard on, wherever it
   /// lives. On the host several threads may do so at once; on the device the submitting thread
@@ -93,8 +94,8 @@ class TrainingState {
   /// Returns the master weights of the shard in f64, which is exact. Waits for the device if they
   /// live there; elsewhere the caller must have waited for updates of the block.
   [[nodiscard]] std::vector<double> master(BlockId block) const;
-  /// Returns the gradient of the shard in f64, as the optimizer reads it, and waits likewise. It is
-  /// empty for a gradient that has no home of its own.
+  /// Returns the gradient of the shard in f64, as the optimizer reads it, and waits as master()
+  /// does. It is empty for a gradient that has no home of its own.
   [[nodiscard]] std::vector<double> gradient(BlockId block) const;
 
  private:

@@ -39,8 +39,8 @@ struct LineBlock {
   std::int64_t width = 0;   ///< elements of a row
   std::int64_t stride = 0;  ///< elements from one row to the next
   std::int64_t ahead = 0;   ///< elements from a row to one that is needed soon; 0: none is
-  /// Of int8 rows from begin[0] on, up to a multiple of kPadding; then all lines take the same
-  /// rows.
+  /// The scales of int8 rows from begin[0] on, up to a multiple of kPadding; then all lines take
+  /// the same rows.
   const float* scales = nullptr;
   std::int64_t padded = 0;  ///< elements from one line to the next: width, padded
   std::int64_t scores = 0;  ///< elements from one line's scores to the next line's

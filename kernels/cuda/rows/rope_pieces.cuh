@@ -23,7 +23,7 @@ struct Angles {
   float cos[W];
   float sin[W];
 
-  /// Of pairs i, i + 1, ... of row n, of which a head has `half`.
+  /// Loads the angles of pairs i, i + 1, ... of row n; a head has `half` pairs.
   __device__ __forceinline__ void load_from(const RopeTables& tables, std::int64_t n, int i,
                                             int half) {
     const std::int64_t angle = static_cast<std::int64_t>(tables.positions[n]) * half + i;

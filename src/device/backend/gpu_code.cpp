@@ -1,4 +1,4 @@
-// Asks the cuda backend what it would say of a GPU that is no device here.
+// Asks the cuda backend whether its code runs on a GPU that is no device here.
 
 #include "strata/device/gpu_code.h"
 

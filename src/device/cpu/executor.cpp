@@ -1,5 +1,5 @@
-// Three ways to run the lanes' work. Each keeps, per lane, the newest ticket that has passed; work
-// begins once the tickets that it waits for have.
+// Runs the lanes' work in one of three ways. Each keeps, per lane, the newest ticket that has
+// passed; work begins once the tickets that it waits for have.
 
 #include "device/cpu/executor.h"
 

@@ -1,4 +1,4 @@
-// The specs of families, each made in a file of its own.
+// Declares the functions that make the specs of families, each in a file of its own.
 #pragma once
 
 #include "strata/model/config.h"

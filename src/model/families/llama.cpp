@@ -1,5 +1,6 @@
-// LLaMA, and Mistral without a window: layers are all equal, norms come before attention and before
-// the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) * up(x)).
+// Makes the spec of LLaMA, and of Mistral without a window: layers are all equal, norms come before
+// attention and before the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) *
+// up(x)).
 
 #include <cmath>
 #include <cstdint>

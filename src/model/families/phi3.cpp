@@ -1,5 +1,6 @@
-// Phi-3 and Phi-4 where they compute what a LLaMA does, on whole heads and without a window: q, k
-// and v are one tensor of their files, gate and up another, in the order of a LLaMA's matrices.
+// Makes the spec of Phi-3 and Phi-4 where they compute what a LLaMA does, on whole heads and
+// without a window: q, k and v are one tensor of their files, gate and up another, in the order of
+// a LLaMA's matrices.
 
 #include "families.h"
 
