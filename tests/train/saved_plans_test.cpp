@@ -6,9 +6,9 @@
 
 #include "checkpoint/memory_files.h"
 #include "strata/base/bytes.h"
+#include "strata/checkpoint/load_state.h"
 #include "strata/runfiles/run_folder.h"
 #include "strata/train/checkpointer.h"
-#include "strata/checkpoint/load_state.h"
 #include "support/catch.h"
 #include "train/save_ways.h"
 #include "train/saved_run.h"
