@@ -36,18 +36,7 @@ RunConfig ring_config() {
   return config;
 }
 
-/// Every unit but unit 3 is updated as soon as its gradient is there, and confirmed later.
-RunConfig speculative_config() {
-  RunConfig config = tight_config();
-  config.run.dtype = DType::kBF16;
-  config.optimizer.gradient_dtype = DType::kBF16;
-  config.optimizer.timing = UpdateTiming::kSpeculative;
-  config.optimizer.deferred_units = 1;
-  config.schedule.passes = 1;
-  return config;
-}
-
-/// The same, with most of what cells keep on its way to the host and back through few slots.
+/// tight_config() with most of what cells keep on its way to the host and back through few slots.
 RunConfig spilling_config() {
   RunConfig config = tight_config();
   config.schedule.activations = KeepLevel::kAttention;
@@ -179,27 +168,6 @@ TEST_CASE("backward runs again what forward did not keep and nothing else") {
         }
       }
     }
-  }
-}
-
-TEST_CASE("what keeps unconfirmed weights from being read is found when left out") {
-  RunConfig config = speculative_config();
-  config.debug.execution = Execution::kEager;
-  Recorder r;
-  trace_run(r, config, 1, WaitFor::kUpdated);
-  const std::vector<Race> races = r.races(100'000);
-  // Of every speculated block: its load in the next step, beside what may do its update again.
-  for (const int block : {0, 1, 2, 4, 5}) {
-    INFO("block " << block);
-    const std::vector<std::size_t> restores = r.find("restore_state", {"update", -1, block, -1});
-    REQUIRE(!restores.empty());
-    CHECK(std::ranges::any_of(races, [&](const Race& race) {
-      const TraceRecord& update = r.records()[race.first];
-      const TraceRecord& load = r.records()[race.second];
-      return race.first > restores.front() && update.what.name == AdamW::kName &&
-             update.what.tag.unit == block && load.lane == Lane::kWeightsIn &&
-             load.what.tag.unit == block;
-    }));
   }
 }
 
