@@ -62,12 +62,14 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
             {.weight_decay = options.weight_decay, .decay_norms = options.decay_norms}),
       updater_of_(parts.state.blocks()),
       arrivals_(parts.state.blocks()),
-      squared_norms_(parts.state.blocks()) {
+      squared_norms_(parts.state.blocks()),
+      waits_(parts.state.blocks()) {
   *memory_.nonfinite.as<std::int32_t>() = 0;
   if (memory_.device_nonfinite) {
     out_.set(memory_.device_nonfinite.data, 0, sizeof(std::int32_t), {.phase = "initialize"});
   }
   make_updaters(parts);
+  weights_.observe(*this);
 }
 
 Updater& OptimizerEngine::keep(std::unique_ptr<Updater> updater) {
@@ -241,9 +243,17 @@ void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
 /// Submits what the last step left to loads. After that the host lane knows that its updates were
 /// right and that its scalars were read.
 void OptimizerEngine::catch_up(int steps_ago, const Tag& tag) {
-  if (!std::exchange(updates_wait_, false)) return;
-  weights_.submit_updates();
+  if (!waiting_) return;
+  for (const BlockId b : state_.ids()) before_load(b);
+  waiting_.reset();
   check_device_updates(steps_ago, tag);
+}
+
+void OptimizerEngine::before_load(BlockId block) {
+  if (std::exchange(waits_[block], std::uint8_t{0}) == 0) return;
+  const Waiting& waiting = waiting_.value();
+  updater_of_[block]->before_load(block, waiting.decided,
+                                  {waiting.tag.phase, waiting.tag.pass, block.value(), -1});
 }
 
 void OptimizerEngine::submit_updates(const Tag& tag) { catch_up(0, tag); }
@@ -352,14 +362,13 @@ void OptimizerEngine::finish_step(const Tag& tag) {
     if (when == UpdateTime::kDecided || when == UpdateTime::kSpeculated) {
       updater_of_[b]->decided(b, arrivals_[b], decided, own);
     } else if (when == UpdateTime::kBeforeLoad) {
-      updates_wait_ = true;
-      weights_.update_later(b, [this, b, own, decided](Event turn) {
-        updater_of_[b]->before_load(b, decided, turn, own);
-      });
+      waiting_ = {.decided = decided, .tag = tag};
+      waits_[b] = 1;
+      weights_.will_update(b);
     }
   }
   host_.host_task("stop_if_stuck", {}, tag, [this] { stop_if_stuck(); });
-  if (!updates_wait_) check_device_updates(0, tag);
+  if (!waiting_) check_device_updates(0, tag);
 }
 
 }  // namespace strata

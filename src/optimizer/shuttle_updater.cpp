@@ -14,9 +14,9 @@ void ShuttleUpdater::arrived(BlockId block, Arrival& /*arrival*/, std::optional<
 
 // Loads on weights_in wait for updates on the host and for slots. Interleaved state need only wait
 // for a load long before its own, so it goes by another lane.
-void ShuttleUpdater::before_load(BlockId block, Event decided, Event turn, const Tag& tag) {
+void ShuttleUpdater::before_load(BlockId block, Event decided, const Tag& tag) {
   Stream& in = lane(Lane::kActivationsIn);
-  in.wait(turn, WaitFor::kTurn);
+  in.wait(p_.weights.turn(), WaitFor::kTurn);
   ship(block, in, decided, tag);
 }
 

@@ -18,7 +18,7 @@ void Updater::decided(BlockId, Arrival&, Event, const Tag&) {
   throw std::logic_error("this updater does nothing when a step is decided");
 }
 
-void Updater::before_load(BlockId, Event, Event, const Tag&) {
+void Updater::before_load(BlockId, Event, const Tag&) {
   throw std::logic_error("this updater does nothing before a load");
 }
 

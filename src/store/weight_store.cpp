@@ -1,6 +1,6 @@
-// Loads units in the order of their plan. A load submits updates that waited for it, waits for
-// those that were submitted, copies this rank's shards into the slot, and gathers the rest if there
-// are other ranks.
+// Loads units in the order of their plan. A load tells the observer, waits for the updates that
+// were submitted, copies this rank's shards into the slot, and gathers the rest if there are other
+// ranks.
 
 #include "strata/store/weight_store.h"
 
@@ -68,8 +68,7 @@ WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas&
       device_(arenas.device()),
       memory_(state.layout(), state.plan(), layer_slots, arenas),
       readers_(state.blocks()),
-      updated_(state.blocks()),
-      pending_(state.blocks()) {
+      updated_(state.blocks()) {
   for (const UnitId unit : state.layout().units.ids()) {
     for (const BlockId b : state.layout().units[unit].blocks) readers_[b].push_back(unit);
   }
@@ -78,6 +77,11 @@ WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas&
     throw std::logic_error("weights in " + std::string(name_of(state.plan().compute)) +
                            " cannot travel in " + std::string(name_of(row.travels)));
   }
+}
+
+void WeightStore::observe(LoadObserver& observer) {
+  if (observer_ != nullptr) throw std::logic_error("the weight store has an observer");
+  observer_ = &observer;
 }
 
 SlotRing& WeightStore::ring_of(UnitId unit) {
@@ -112,8 +116,8 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
   if (slot < 0) return false;
   const std::int64_t held = ring.key(slot);
   if (held != SlotRing::kNoKey && plan_.next_use(held) <= needed_at) return false;
-  for (const BlockId b : state_.layout().units[unit].blocks) {
-    submit_update(b);
+  if (observer_ != nullptr) {
+    for (const BlockId b : state_.layout().units[unit].blocks) observer_->before_load(b);
   }
 
   Stream& in = device_.stream(Lane::kWeightsIn);
@@ -200,19 +204,7 @@ void WeightStore::updated(BlockId block, Event event) {
   forget(block);
 }
 
-void WeightStore::update_later(BlockId block, std::function<void(Event turn)> submit) {
-  pending_[block] = std::move(submit);
-  forget(block);
-}
-
-void WeightStore::submit_update(BlockId block) {
-  const auto submit = std::exchange(pending_[block], nullptr);
-  if (submit) submit(loads_.front());
-}
-
-void WeightStore::submit_updates() {
-  for (const BlockId b : state_.ids()) submit_update(b);
-}
+void WeightStore::will_update(BlockId block) { forget(block); }
 
 void WeightStore::forget(BlockId block) {
   for (const UnitId u : readers_[block]) {

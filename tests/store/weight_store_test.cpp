@@ -4,6 +4,7 @@
 
 #include "strata/store/weight_store.h"
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -120,6 +121,32 @@ class Rig {
   std::vector<Reading> readings_;
 };
 
+/// Writes a number into the first weight of each block that is about to be loaded, on the host
+/// lane.
+class Writer final : public LoadObserver {
+ public:
+  Writer(TrainingState& state, WeightStore& weights, Stream& host)
+      : state_(state), weights_(weights), host_(host) {}
+
+  void before_load(BlockId block) override {
+    blocks.push_back(block.value());
+    turns.push_back(weights_.turn().ticket);
+    host_.host_task("write", {}, {}, [this, block] {
+      state_.block(block).weight.as<float>()[0] = written(block.value());
+    });
+    weights_.updated(block, host_.record());
+  }
+  static float written(int block) { return static_cast<float>(100 + block); }
+
+  std::vector<int> blocks;           ///< of the loads so far
+  std::vector<std::uint64_t> turns;  ///< tickets of the events at which their turns come
+
+ private:
+  TrainingState& state_;
+  WeightStore& weights_;
+  Stream& host_;
+};
+
 }  // namespace
 
 TEST_CASE("every unit is read with the weights of its home, however few slots layers have") {
@@ -203,6 +230,42 @@ TEST_CASE("weights that live on the device, and an embedding that is read at hom
       at_home.weights.acquire(UnitId(0), at_home.machine.lane(Lane::kCompute), {});
   CHECK(!lease.lease);
   CHECK(lease.views.embedding.table.data == at_home.state.block(BlockId(0)).weight.data);
+}
+
+TEST_CASE("a load is told of beforehand, and reads what an update that is submitted then writes") {
+  LaneMachine machine;
+  LlamaConfig model = tiny_model();
+  constexpr int kLayers = WeightStore::kUpdateLead + 2;
+  model.num_hidden_layers = kLayers;
+  const ModelLayout layout = make_layout(spec_of(model));
+  TrainingState state(layout, plan_state(layout, {.compute = DType::kF32}), machine.arenas());
+  state.initialize(1, 1.0, machine.pool());
+  WeightStore weights(state, *machine.collectives().shard, machine.arenas(), 2);
+  Writer writer(state, weights, machine.lane(Lane::kHost));
+  weights.observe(writer);
+  CHECK_THROWS_AS(weights.observe(writer), std::logic_error);
+
+  std::vector<UnitId> units;
+  std::vector<int> order;
+  for (int unit = 1; unit <= kLayers; ++unit) {
+    units.emplace_back(unit);
+    order.push_back(unit);
+  }
+  weights.begin_pass(units);
+  std::vector<std::uint64_t> ends;  // of the loads so far, on weights_in
+  for (const UnitId unit : units) {
+    const UnitLease lease = weights.acquire(unit, machine.lane(Lane::kCompute), {});
+    ends.push_back(machine.lane(Lane::kWeightsIn).record().ticket);
+    machine.device().synchronize();
+    CHECK(static_cast<const float*>(lease.views.layer[NormId::kAttention].data)[0] ==
+          Writer::written(unit.value()));
+  }
+  CHECK(writer.blocks == order);
+  // A turn is the end of the load kUpdateLead before the one that is told of.
+  for (std::size_t i = 0; i < writer.turns.size(); ++i) {
+    const bool early = i < WeightStore::kUpdateLead;
+    CHECK(writer.turns[i] == (early ? 0 : ends[i - WeightStore::kUpdateLead]));
+  }
 }
 
 TEST_CASE("a unit out of turn is refused, and one for which no slot is free") {

@@ -66,7 +66,7 @@ struct OptimizerParts {
 /// that depend on data (clip factor, skip) are taken inside host tasks; what is submitted depends
 /// on the table of blocks alone. Updates that wait for a load are submitted when the weights are
 /// loaded: a lane that took all of them at once would hold up what the forward needs meanwhile.
-class OptimizerEngine {
+class OptimizerEngine final : private LoadObserver {
  public:
   /// This is the memory that the engine and its updaters take.
   struct Memory {
@@ -85,7 +85,7 @@ class OptimizerEngine {
   /// is called on the host lane once a step. Throws OutOfMemory.
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
                   std::function<void(const StepOutcome&)> report);
-  OptimizerEngine(const OptimizerEngine&) = delete;  // updaters refer to members
+  OptimizerEngine(const OptimizerEngine&) = delete;  // updaters and the weight store refer to it
   OptimizerEngine& operator=(const OptimizerEngine&) = delete;
 
   /// Goes on behind these steps. To be called before the first one.
@@ -125,7 +125,14 @@ class OptimizerEngine {
     StepPlan plan;
     double loss_sum = 0;
   };
+  /// This is what the updates that wait for loads are submitted with.
+  struct Waiting {
+    Event decided;
+    Tag tag;
+  };
 
+  /// Submits the update of a block if it waits for a load of it.
+  void before_load(BlockId block) override;
   void measure(Arrival& arrival, const Tag& tag);
   void check_device_updates(int steps_ago, const Tag& tag);
   void catch_up(int steps_ago, const Tag& tag);
@@ -163,8 +170,9 @@ class OptimizerEngine {
   /// After this event the step's scalars are set and, on arrival, its loss was checked. It is
   /// absent until that is submitted.
   std::optional<Event> decided_;
-  bool updates_wait_ = false;  ///< some of the last step's are submitted by loads
-  StepHistory history_;        ///< host lane only
+  std::optional<Waiting> waiting_;  ///< absent if none of the last step's updates was left to loads
+  PerBlock<std::uint8_t> waits_;    ///< the block's update waits for a load
+  StepHistory history_;             ///< host lane only
   bool given_up_ = false;  ///< kRollback: updates of a bad step may have gone wrong; host lane only
 };
 

@@ -20,8 +20,8 @@ class ShuttleUpdater final : public Updater {
   /// Ships the block as soon as its gradient is there; `decided` is always given.
   void arrived(BlockId block, Arrival& arrival, std::optional<Event> decided,
                const Tag& tag) override;
-  /// Ships the block before the next load of its weights, not earlier than `turn`.
-  void before_load(BlockId block, Event decided, Event turn, const Tag& tag) override;
+  /// Ships the block before the next load of its weights, not earlier than its turn.
+  void before_load(BlockId block, Event decided, const Tag& tag) override;
   /// Returns the bytes of state that have crossed the link so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const { return shuttle_.shipped_bytes(); }
 

@@ -75,9 +75,9 @@ class Updater {
   /// speculated.
   virtual void decided(BlockId block, Arrival& arrival, Event decided, const Tag& tag);
   /// Says that the weights of the block are loaded next, or that the step must end. It is called
-  /// for rows whose update waits for that. Copies to the device should wait for `turn`
-  /// (WeightStore::update_later).
-  virtual void before_load(BlockId block, Event decided, Event turn, const Tag& tag);
+  /// for rows whose update waits for that. Copies to the device should wait for
+  /// WeightStore::turn().
+  virtual void before_load(BlockId block, Event decided, const Tag& tag);
 
   /// Takes, on the host lane as a step begins, the numbers that its update will probably have.
   virtual void expect(const AdamWScalars& /*guess*/) {}

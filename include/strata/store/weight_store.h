@@ -1,13 +1,12 @@
 // The weight store takes weights from their homes to the device. The schedule acquires a unit
 // before it computes and gets views of whole blocks; the store loads ahead, gathers over ranks, and
-// waits for updates. The optimizer tells it which weights change. All calls come from the
-// submitting thread and none of them blocks.
+// waits for updates. The optimizer tells it which weights change, and hears of loads before they
+// are submitted. All calls come from the submitting thread and none of them blocks.
 
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "strata/comm/collectives.h"
@@ -23,6 +22,15 @@ namespace strata {
 struct UnitLease {
   Lease lease;        ///< of a slot; empty for a unit that is used where it lives
   UnitWeights views;  ///< X, on the device, or an embedding in pinned memory
+};
+
+/// Hears of loads before they are submitted, for instance to submit the updates that they wait for.
+class LoadObserver {
+ public:
+  virtual ~LoadObserver() = default;
+  /// Says that the weights of `block` are loaded next. The load waits for the work that this call
+  /// tells the store of by WeightStore::updated().
+  virtual void before_load(BlockId block) = 0;
 };
 
 /// Takes weights to the device: home shards go over weights_in (and through an all-gather over
@@ -45,6 +53,9 @@ class WeightStore {
   /// outlive the store. Throws OutOfMemory.
   WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas, int layer_slots);
 
+  /// Tells `observer` of every load from now on. It outlives the last load. Throws std::logic_error
+  /// if the store has an observer.
+  void observe(LoadObserver& observer);
   /// Takes the units for which acquire() will be called until the next begin_pass(), in their
   /// order.
   void begin_pass(const std::vector<UnitId>& units);
@@ -59,14 +70,13 @@ class WeightStore {
   void updated(BlockId block, Event event);
   /// The copies of an update to the device may begin so many loads before the load it belongs to.
   static constexpr std::size_t kUpdateLead = 8;
-  /// Says that the weights of a block will change at home by work that `submit` submits, which ends
-  /// with updated(). Copies in slots are stale from now on, and `submit` is called just before the
-  /// next load of the block. Its copies to the device should come after `turn`, the end of the load
-  /// kUpdateLead before that one: a lane that always has something to copy keeps the link to
-  /// itself.
-  void update_later(BlockId block, std::function<void(Event turn)> submit);
-  /// Calls every `submit` that no load has called yet, in the order of blocks.
-  void submit_updates();
+  /// Says that the weights of a block will change at home before their next load, by work that the
+  /// observer submits when it hears of that load. Copies in slots are stale from now on.
+  void will_update(BlockId block);
+  /// Returns the end of the load kUpdateLead before the next one. The copies of an update that
+  /// belongs to the next load should come after it: a lane that always has something to copy keeps
+  /// the link to itself.
+  [[nodiscard]] Event turn() const { return loads_.front(); }
   /// Returns the bytes that loads have moved over this rank's link so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
   /// Returns how many slots and planned units were looked at so far; tests bound it per unit.
@@ -80,8 +90,6 @@ class WeightStore {
   /// Fills a slot with the unit; `needed_at` is the position of the access that it is for. Returns
   /// false if every slot holds something that is leased or needed earlier.
   bool load(UnitId unit, std::int64_t needed_at, const Tag& tag);
-  /// Calls the `submit` of a block, if it has one that no load has called.
-  void submit_update(BlockId block);
   /// Makes slots forget units that hold a stale copy of the block.
   void forget(BlockId block);
   /// Tells slots when the pass needs next what they hold.
@@ -94,7 +102,7 @@ class WeightStore {
   AccessPlan plan_;
   PerBlock<std::vector<UnitId>> readers_;  ///< the units that read a block
   PerBlock<Event> updated_;
-  PerBlock<std::function<void(Event)>> pending_;              ///< updates that wait for a load
+  LoadObserver* observer_ = nullptr;
   std::deque<Event> loads_ = std::deque<Event>(kUpdateLead);  ///< ends of the last ones
   std::size_t loaded_bytes_ = 0;
   std::int64_t looks_ = 0;
