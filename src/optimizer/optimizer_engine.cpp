@@ -88,7 +88,7 @@ void OptimizerEngine::make_updaters(const OptimizerParts& parts) {
                             .scalars = scalars_,
                             .nonfinite = memory_.nonfinite,
                             .device_nonfinite = memory_.device_nonfinite,
-                            .step = step_.plan,
+                            .step = submitted_,
                             .given_up = given_up_,
                             .observers = observers_};
   Updater* host = nullptr;
@@ -139,6 +139,7 @@ void OptimizerEngine::add_numbers(Accesses& accesses) const {
 }
 
 void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
+  submitted_ = plan;
   const auto accesses = [&] {
     Accesses all;
     add_numbers(all);
@@ -159,16 +160,13 @@ bool OptimizerEngine::gives_up() {
   return given_up_;
 }
 
-std::function<void(double)> OptimizerEngine::loss_receiver() {
-  catch_up(1, {.phase = "update"});
-  return [this](double sum) {
-    step_.loss_sum += sum;
-    if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum) && !gives_up()) {
-      throw NumericalError("step " + std::to_string(step_.plan.number()) +
-                           ": the loss is not finite; no weight was changed in this step "
-                           "(lower optimizer.lr, or check the data)");
-    }
-  };
+void OptimizerEngine::add_loss(double sum) {
+  step_.loss_sum += sum;
+  if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum) && !gives_up()) {
+    throw NumericalError("step " + std::to_string(step_.plan.number()) +
+                         ": the loss is not finite; no weight was changed in this step "
+                         "(lower optimizer.lr, or check the data)");
+  }
 }
 
 /// Returns the numbers of an update. t counts applied updates, and is all that a step's rounding
@@ -230,23 +228,25 @@ void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
 
 /// Submits, once a step, a check of what updates on the device found. After it the host lane knows
 /// that the device has read the scalars, and may write them anew.
-void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
+void OptimizerEngine::check_device_updates(std::int64_t step_number, const Tag& tag) {
   if (!memory_.device_nonfinite) return;
   out_.copy(memory_.landed_nonfinite.data, memory_.device_nonfinite.data, sizeof(std::int32_t),
             tag);
   host_.wait(out_.record(), WaitFor::kArrived);
   submit_update_check(host_, memory_.landed_nonfinite,
-                      {.step = step_.plan, .steps_ago = steps_ago, .given_up = given_up_},
-                      "the blocks updated on the device", tag);
+                      {.step_number = step_number,
+                       .what = "the blocks updated on the device",
+                       .given_up = given_up_},
+                      tag);
 }
 
-/// Submits what the last step left to loads. After that the host lane knows that its updates were
-/// right and that its scalars were read.
-void OptimizerEngine::catch_up(int steps_ago, const Tag& tag) {
+/// After this the host lane knows that the last step's updates were right and that its scalars were
+/// read.
+void OptimizerEngine::submit_updates(const Tag& tag) {
   if (!waiting_) return;
   for (const BlockId b : state_.ids()) before_load(b);
+  check_device_updates(waiting_->step_number, tag);
   waiting_.reset();
-  check_device_updates(steps_ago, tag);
 }
 
 void OptimizerEngine::before_load(BlockId block) {
@@ -255,8 +255,6 @@ void OptimizerEngine::before_load(BlockId block) {
   updater_of_[block]->before_load(block, waiting.decided,
                                   {waiting.tag.phase, waiting.tag.pass, block.value(), -1});
 }
-
-void OptimizerEngine::submit_updates(const Tag& tag) { catch_up(0, tag); }
 
 void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const BlockId block = arrival.block;
@@ -362,13 +360,13 @@ void OptimizerEngine::finish_step(const Tag& tag) {
     if (when == UpdateTime::kDecided || when == UpdateTime::kSpeculated) {
       updater_of_[b]->decided(b, arrivals_[b], decided, own);
     } else if (when == UpdateTime::kBeforeLoad) {
-      waiting_ = {.decided = decided, .tag = tag};
+      waiting_ = {.step_number = submitted_.number(), .decided = decided, .tag = tag};
       waits_[b] = 1;
       weights_.will_update(b);
     }
   }
   host_.host_task("stop_if_stuck", {}, tag, [this] { stop_if_stuck(); });
-  if (!waiting_) check_device_updates(0, tag);
+  if (!waiting_) check_device_updates(submitted_.number(), tag);
 }
 
 }  // namespace strata

@@ -32,19 +32,21 @@ void Updater::end(BlockId block, Event done) const {
 }
 
 void Updater::check_update(const TensorView& nonfinite, BlockId block, const Tag& tag) const {
-  submit_update_check(lane(Lane::kHost), nonfinite, {.step = p_.step, .given_up = p_.given_up},
-                      p_.state.layout().blocks[block].name, tag);
+  submit_update_check(lane(Lane::kHost), nonfinite,
+                      {.step_number = p_.step.number(),
+                       .what = p_.state.layout().blocks[block].name,
+                       .given_up = p_.given_up},
+                      tag);
 }
 
 void submit_update_check(Stream& host, const TensorView& nonfinite, const CheckedUpdate& update,
-                         const std::string& what, const Tag& tag) {
+                         const Tag& tag) {
   host.host_task(
       "check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
-      [nonfinite, update, what] {
+      [nonfinite, update] {
         if (*nonfinite.as<std::int32_t>() == 0 || update.given_up) return;
-        throw NumericalError("step " + std::to_string(update.step.number() - update.steps_ago) +
-                             ": a weight of " + what +
-                             " is not finite after its update (lower optimizer.lr)");
+        throw NumericalError("step " + std::to_string(update.step_number) + ": a weight of " +
+                             update.what + " is not finite after its update (lower optimizer.lr)");
       });
 }
 

@@ -87,7 +87,11 @@ void Schedule::head(const BatchLease& batch, int pass) {
                                    batch.grad_scale, x.x, d_[static_cast<std::size_t>(cell)],
                                    losses.loss.slice_rows(cell * n, n), tag);
   }
-  s_.losses.deliver(std::move(losses), unit_tag, s_.optimizer.loss_receiver());
+  // Forward has loaded what it needed. Updates that no load has asked for are due before the loss,
+  // because the host lane goes on to the numbers of this step with it.
+  s_.optimizer.submit_updates({.phase = "update"});
+  s_.losses.deliver(std::move(losses), unit_tag,
+                    [&optimizer = s_.optimizer](double sum) { optimizer.add_loss(sum); });
   offload(std::move(gradients), pass);
 }
 

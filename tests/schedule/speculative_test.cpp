@@ -83,9 +83,8 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
     engine.begin_step(
         {.step = static_cast<std::int64_t>(i), .lr = step.lr, .valid_tokens = step.valid_tokens},
         {});
-    const auto receive = engine.loss_receiver();
-    backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [receive, loss = step.loss] {
-      receive(loss);
+    backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [&engine, loss = step.loss] {
+      engine.add_loss(loss);
     });
     for (int number = layout.blocks.last().value(); number >= 0; --number) {
       const BlockId b(number);

@@ -96,9 +96,9 @@ class OptimizerEngine final : private LoadObserver {
   void observe(UpdateObserver& observer) { observers_.push_back(&observer); }
   /// Begins the step of `plan`. Gradients that arrive from now on belong to it.
   void begin_step(const StepPlan& plan, const Tag& tag);
-  /// Returns what takes the loss sum of a pass on the host lane, after the last step's updates.
-  /// Updates that still wait for a load are submitted before that.
-  [[nodiscard]] std::function<void(double)> loss_receiver();
+  /// Adds the loss sum of a pass to the step. Called on the host lane, after the updates of the
+  /// last step.
+  void add_loss(double sum);
   /// Says that the gradient of a block is home. Takes its norm from the arrival, or measures the
   /// gradient, and lets the block's updater begin if its row says so. Once an update is submitted
   /// the arrival's slot is free; a speculated block keeps its gradient until finish_step() has
@@ -107,8 +107,8 @@ class OptimizerEngine final : private LoadObserver {
   /// Says that everything has arrived. Submits norm, loss and clip factor, and the updates that are
   /// still due, in forward order, so that the next forward can follow block by block.
   void finish_step(const Tag& tag);
-  /// Submits the updates that wait for a load. Whoever waits for the device to be done calls it
-  /// before.
+  /// Submits the updates of the last step that still wait for a load. To be called before the first
+  /// loss of the next step is submitted, and by whoever waits for the device to be done.
   void submit_updates(const Tag& tag);
   /// Returns the bytes of state that have crossed the link for updates so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const {
@@ -127,6 +127,7 @@ class OptimizerEngine final : private LoadObserver {
   };
   /// This is what the updates that wait for loads are submitted with.
   struct Waiting {
+    std::int64_t step_number = 0;
     Event decided;
     Tag tag;
   };
@@ -134,8 +135,7 @@ class OptimizerEngine final : private LoadObserver {
   /// Submits the update of a block if it waits for a load of it.
   void before_load(BlockId block) override;
   void measure(Arrival& arrival, const Tag& tag);
-  void check_device_updates(int steps_ago, const Tag& tag);
-  void catch_up(int steps_ago, const Tag& tag);
+  void check_device_updates(std::int64_t step_number, const Tag& tag);
   void require_finite(BlockId block, const Tag& tag);
   [[nodiscard]] AdamWScalars scalars_of(double factor, bool apply) const;
   void set_scalars(double factor, bool apply);
@@ -166,6 +166,7 @@ class OptimizerEngine final : private LoadObserver {
   ShuttleUpdater* shuttle_ = nullptr;  ///< the updater of interleaved blocks, if there are any
   PerBlock<Arrival> arrivals_;         ///< until the update is submitted
   PerBlock<double> squared_norms_;     ///< of this step; host lane only
+  StepPlan submitted_;                 ///< the step that is being submitted
   Step step_;
   /// After this event the step's scalars are set and, on arrival, its loss was checked. It is
   /// absent until that is submitted.

@@ -51,7 +51,7 @@ struct UpdaterParts {
   const AdamWScalars* scalars;  ///< pinned: the numbers of the step once it is decided
   TensorView nonfinite;         ///< [1] i32: what updates on the host find
   TensorView device_nonfinite;  ///< [1] i32, device: what updates there find, or absent
-  const StepPlan& step;         ///< the step that the host lane is at; read by host tasks
+  const StepPlan& step;         ///< the step that is being submitted
   const bool& given_up;         ///< host lane: updates may go wrong, for the run goes back
   const std::vector<UpdateObserver*>& observers;
 };
@@ -99,15 +99,15 @@ class Updater {
   UpdaterParts p_;
 };
 
-/// Which update is checked: that of the step `steps_ago` before the one that the host lane is at.
+/// This is what the check of an update says of it.
 struct CheckedUpdate {
-  const StepPlan& step;
-  int steps_ago = 0;
-  const bool& given_up;  ///< nothing is wrong that matters
+  std::int64_t step_number = 0;  ///< as people count steps
+  std::string what;              ///< which blocks were updated
+  const bool& given_up;          ///< host lane: nothing is wrong that matters
 };
-/// Submits a host task that throws NumericalError, naming `what`, if `nonfinite` is set.
+/// Submits a host task that throws NumericalError, naming the update, if `nonfinite` is set.
 void submit_update_check(Stream& host, const TensorView& nonfinite, const CheckedUpdate& update,
-                         const std::string& what, const Tag& tag);
+                         const Tag& tag);
 
 /// Makes the updater of rows whose `updated_by` is kHost and that are not speculated.
 [[nodiscard]] std::unique_ptr<Updater> make_host_updater(const UpdaterParts& parts);
