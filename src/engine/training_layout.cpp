@@ -32,7 +32,7 @@ void TrainingLayout::list_fixed_memory() {
   GradientStore::Memory(*model, state, gradient_slots, plan);
   BatchStore::Memory(batch, plan);
   LossStore::Memory(batch.batch.pass_tokens(), accumulator_of(sizes.compute), plan);
-  OptimizerEngine::Memory(*model, state, plan);
+  Optimizer::Memory(*model, state, plan);
   static_cast<void>(take_boundary_gradients(activations, plan));
   static_cast<void>(Llama::Memory::rope_memory(spec, sizes, plan));
   static_cast<void>(take_sample_memory(*this, plan));

@@ -1,4 +1,4 @@
-// Updates blocks whose state lives on the host, by host threads on the host lane. The engine has
+// Updates blocks whose state lives on the host, by host threads on the host lane. The optimizer has
 // made that lane wait for the gradient, and the step is decided there, so an update waits for
 // nothing more.
 

@@ -97,7 +97,7 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   const StateChoices choices{.compute = DType::kF32,
                              .gradient = DType::kF32,
                              .moment = DType::kBF16,
-                             .passes = 2,  // norms are taken by the engine, not on the way
+                             .passes = 2,  // norms are taken by the optimizer, not on the way
                              .rank = rank,
                              .ranks = ranks};
   const Backend backend = make_backend(BackendKind::kCpu, {});
@@ -113,21 +113,21 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   options.beta1 = 0;
   options.beta2 = 0;
   options.seed = seed;
-  OptimizerEngine engine(
+  Optimizer optimizer(
       {state, weights, *self, *backend.kernels, *backend.kernels, arenas, *backend.pool}, options,
       [](const StepOutcome&) {});
   Moments moments;
   for (std::int64_t step = 0; step < updates; ++step) {
-    engine.begin_step({.step = step, .lr = 0, .valid_tokens = 1}, {});
+    optimizer.begin_step({.step = step, .lr = 0, .valid_tokens = 1}, {});
     for (const BlockId b : state.ids()) {
       const TensorView& grad = state.block(b).grad;
       std::fill_n(grad.as<float>(), grad.elements(), 1 + 0x1p-9f);
       Arrival arrival;
       arrival.block = b;
       arrival.gradient = grad;
-      engine.arrived(std::move(arrival), {});
+      optimizer.arrived(std::move(arrival), {});
     }
-    engine.finish_step({});
+    optimizer.finish_step({});
     backend.device->synchronize();
     moments.emplace_back();
     for (const BlockId b : state.ids()) {

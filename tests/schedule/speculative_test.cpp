@@ -42,19 +42,19 @@ struct Fed {
   std::string error;  ///< of the last step
 };
 
-struct EngineCase {
+struct OptimizerCase {
   DType compute = DType::kBF16;
   DType moment = DType::kF32;
   std::vector<int> speculated{};  ///< none: before use
 };
 
 /// One rank's optimizer alone, fed with gradients in the order of backward. The clip norm is 1.
-Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
+Fed feed(const OptimizerCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
   const ModelLayout layout = make_layout(spec_of(tiny_model()));
   const StateChoices choices{.compute = c.compute,
                              .gradient = DType::kF32,
                              .moment = c.moment,
-                             .passes = 2,  // norms are taken by the engine, not on the way
+                             .passes = 2,  // norms are taken by the optimizer, not on the way
                              .rank = ranks.rank(),
                              .ranks = ranks.size()};
   BackendOptions machine;
@@ -70,21 +70,21 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
   state.initialize(1, 0.1, *backend.pool);
   const std::unique_ptr<Collectives> collectives = make_collectives(ranks, *backend.device);
   WeightStore weights(state, *collectives, arenas, 1);
-  OptimizerOptions optimizer;
-  optimizer.grad_clip = 1.0;
-  optimizer.seed = 7;
-  optimizer.timing = c.speculated.empty() ? UpdateTiming::kBeforeUse : UpdateTiming::kSpeculative;
+  OptimizerOptions options;
+  options.grad_clip = 1.0;
+  options.seed = 7;
+  options.timing = c.speculated.empty() ? UpdateTiming::kBeforeUse : UpdateTiming::kSpeculative;
   Fed fed;
-  OptimizerEngine engine(
-      {state, weights, ranks, *backend.kernels, *backend.kernels, arenas, *backend.pool}, optimizer,
+  Optimizer optimizer(
+      {state, weights, ranks, *backend.kernels, *backend.kernels, arenas, *backend.pool}, options,
       [&](const StepOutcome& outcome) { fed.outcomes.push_back(outcome); });
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const FedStep& step = steps[i];
-    engine.begin_step(
+    optimizer.begin_step(
         {.step = static_cast<std::int64_t>(i), .lr = step.lr, .valid_tokens = step.valid_tokens},
         {});
-    backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [&engine, loss = step.loss] {
-      engine.add_loss(loss);
+    backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [&optimizer, loss = step.loss] {
+      optimizer.add_loss(loss);
     });
     for (int number = layout.blocks.last().value(); number >= 0; --number) {
       const BlockId b(number);
@@ -103,9 +103,9 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
       Arrival arrival;
       arrival.block = b;
       arrival.gradient = s.grad;
-      engine.arrived(std::move(arrival), {});
+      optimizer.arrived(std::move(arrival), {});
     }
-    engine.finish_step({});
+    optimizer.finish_step({});
     try {
       backend.device->synchronize();
     } catch (const NumericalError& error) {
@@ -114,7 +114,7 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
     fed.states.push_back(state_bytes(state));
     if (!fed.error.empty()) break;
   }
-  fed.updates = engine.updates();
+  fed.updates = optimizer.updates();
   return fed;
 }
 
@@ -138,7 +138,7 @@ void check_same(const Fed& speculative, const Fed& reference) {
   CHECK(speculative.error == reference.error);
 }
 
-std::vector<Fed> feed_ranks(const EngineCase& c, const std::vector<FedStep>& steps, int ranks) {
+std::vector<Fed> feed_ranks(const OptimizerCase& c, const std::vector<FedStep>& steps, int ranks) {
   std::vector<Fed> fed(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](Ranks& group) {
     fed[static_cast<std::size_t>(group.rank())] = feed(c, steps, group);
@@ -165,9 +165,9 @@ TEST_CASE("a step that was guessed wrong leaves what it leaves before use, bit f
       {},
   };
   const std::vector<bool> misses{false, false, true, true, false, false, true, true, true, false};
-  for (const EngineCase& dtypes :
-       {EngineCase{DType::kF64, DType::kF32}, EngineCase{DType::kBF16, DType::kF32},
-        EngineCase{DType::kBF16, DType::kBF16}}) {
+  for (const OptimizerCase& dtypes :
+       {OptimizerCase{DType::kF64, DType::kF32}, OptimizerCase{DType::kBF16, DType::kF32},
+        OptimizerCase{DType::kBF16, DType::kBF16}}) {
     for (const int ranks : {1, 2}) {
       INFO(std::string(name_of(dtypes.compute))
            << ", moments in " << std::string(name_of(dtypes.moment)) << ", " << ranks << " ranks");

@@ -54,13 +54,13 @@ class TrainingEngine final : public Engine {
   /// unless a rank is busy with the save before. Throws what an earlier step's work threw.
   SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
 
-  /// Goes on after these steps, see OptimizerEngine::resume.
+  /// Goes on after these steps, see Optimizer::resume.
   void resume(const StepHistory& history) { optimizer_.resume(history); }
   [[nodiscard]] const Llama& model() const { return model_; }
   [[nodiscard]] const GradientStore& gradients() const { return gradients_; }
   [[nodiscard]] const ActivationStore& activations() const { return activations_; }
   [[nodiscard]] const KeptStore& kept() const { return kept_; }
-  [[nodiscard]] OptimizerEngine& optimizer() { return optimizer_; }
+  [[nodiscard]] Optimizer& optimizer() { return optimizer_; }
   [[nodiscard]] BatchStore& batches() { return batches_; }
   [[nodiscard]] Schedule& schedule() { return schedule_; }
   /// Returns what takes snapshots, or null if the layout has none.
@@ -86,7 +86,7 @@ class TrainingEngine final : public Engine {
   GradientStore gradients_;
   BatchStore batches_;
   LossStore losses_;
-  OptimizerEngine optimizer_;
+  Optimizer optimizer_;
   std::size_t
       idle_begin_;  ///< in the device arena: from here on is what idle_device_bytes() counts
   ActivationStore activations_;

@@ -1,5 +1,5 @@
 // A timing says when the optimizer runs, in the words of the config. The planner makes rows of the
-// block table from it; the engine takes from it when a step is decided.
+// block table from it; the optimizer takes from it when a step is decided.
 
 #pragma once
 

@@ -1,7 +1,7 @@
-// An updater changes the state of blocks; this is the interface of all of them. The engine decides
-// a step (norm, clipping, whether it counts at all) and calls the updater that the block's row of
-// the table names, at the moments that the row names; each updater submits its work and returns,
-// without blocking. docs/adding.md lists all places where one is added.
+// An updater changes the state of blocks; this is the interface of all of them. The optimizer
+// decides a step (norm, clipping, whether it counts at all) and calls the updater that the block's
+// row of the table names, at the moments that the row names; each updater submits its work and
+// returns, without blocking. docs/adding.md lists all places where one is added.
 
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "strata/model/llama.h"
-#include "strata/optimizer/optimizer_engine.h"
+#include "strata/optimizer/optimizer.h"
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/batch_store.h"
@@ -29,7 +29,7 @@ struct Stores {
   ActivationStore& activations;
   KeptStore& kept;
   LossStore& losses;
-  OptimizerEngine& optimizer;
+  Optimizer& optimizer;
 };
 
 /// A pass over S sub-batches, unit by unit (SpeedLoader, NeurIPS 2024, section 3): every sub-batch

@@ -121,7 +121,7 @@ class Session {
   [[nodiscard]] const GradientStore& gradients() const { return engine_->gradients(); }
   [[nodiscard]] const ActivationStore& activations() const { return engine_->activations(); }
   [[nodiscard]] const KeptStore& kept() const { return engine_->kept(); }
-  [[nodiscard]] const OptimizerEngine& optimizer() const { return engine_->optimizer(); }
+  [[nodiscard]] const Optimizer& optimizer() const { return engine_->optimizer(); }
   /// Tells `observer`, which outlives the session, of every update of the steps that are submitted
   /// from now on. To be called between steps; submits what the last step left to loads.
   void observe(UpdateObserver& observer);

@@ -1,4 +1,4 @@
-// The engine is the optimizer's side of a step: it takes the norm of every gradient that arrives,
+// The optimizer's side of a step: it takes the norm of every gradient that arrives,
 // decides whether and with which factor the step is applied, and reports what became of it. Who
 // changes which block, and when, is in the table of blocks; the updaters do it
 // (strata/optimizer/updater.h). The schedule calls it on the submitting thread, and no call blocks;
@@ -51,7 +51,7 @@ struct StepOutcome {
   bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or bad)
 };
 
-/// The optimizer works with these parts. All of them outlive the engine.
+/// The optimizer works with these parts. All of them outlive it.
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
@@ -66,9 +66,9 @@ struct OptimizerParts {
 /// that depend on data (clip factor, skip) are taken inside host tasks; what is submitted depends
 /// on the table of blocks alone. Updates that wait for a load are submitted when the weights are
 /// loaded: a lane that took all of them at once would hold up what the forward needs meanwhile.
-class OptimizerEngine final : private LoadObserver {
+class Optimizer final : private LoadObserver {
  public:
-  /// This is the memory that the engine and its updaters take.
+  /// This is the memory that the optimizer and its updaters take.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
@@ -83,15 +83,15 @@ class OptimizerEngine final : private LoadObserver {
 
   /// Takes its memory from the arenas, and makes the updaters that rows of the table name. `report`
   /// is called on the host lane once a step. Throws OutOfMemory.
-  OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
-                  std::function<void(const StepOutcome&)> report);
-  OptimizerEngine(const OptimizerEngine&) = delete;  // updaters and the weight store refer to it
-  OptimizerEngine& operator=(const OptimizerEngine&) = delete;
+  Optimizer(const OptimizerParts& parts, const OptimizerOptions& options,
+            std::function<void(const StepOutcome&)> report);
+  Optimizer(const Optimizer&) = delete;  // updaters and the weight store refer to it
+  Optimizer& operator=(const Optimizer&) = delete;
 
   /// Goes on behind these steps. To be called before the first one.
   void resume(const StepHistory& history) { history_ = history; }
-  /// Tells `observer`, which outlives the engine, of every update that is submitted from now on. To
-  /// be called between steps, after submit_updates(): else those that wait for a load are among
+  /// Tells `observer`, which outlives the optimizer, of every update that is submitted from now on.
+  /// To be called between steps, after submit_updates(): else those that wait for a load are among
   /// them.
   void observe(UpdateObserver& observer) { observers_.push_back(&observer); }
   /// Begins the step of `plan`. Gradients that arrive from now on belong to it.

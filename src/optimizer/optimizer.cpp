@@ -2,7 +2,7 @@
 // lane runs the tasks one after another, so what they share (the step, its scalars, the sums) needs
 // no lock.
 
-#include "strata/optimizer/optimizer_engine.h"
+#include "strata/optimizer/optimizer.h"
 
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ bool any_updated(const StatePlan& plan, UpdateTime when) {
 
 }  // namespace
 
-OptimizerEngine::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
+Optimizer::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
     : shuttle(layout, plan, memory, plan.chunk_factor * StateShuttle::kChunk),
       partials(memory.tensor(Space::kPageable, "optimizer.norms", DType::kF64,
                              {GradientStore::host_partials(layout, plan)})),
@@ -46,8 +46,8 @@ OptimizerEngine::Memory::Memory(const ModelLayout& layout, const StatePlan& plan
   landed_nonfinite = memory.tensor(Space::kPinned, "optimizer.nonfinite", DType::kI32, {1});
 }
 
-OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
-                                 std::function<void(const StepOutcome&)> report)
+Optimizer::Optimizer(const OptimizerParts& parts, const OptimizerOptions& options,
+                     std::function<void(const StepOutcome&)> report)
     : state_(parts.state),
       weights_(parts.weights),
       world_(parts.world),
@@ -72,13 +72,13 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
   weights_.observe(*this);
 }
 
-Updater& OptimizerEngine::keep(std::unique_ptr<Updater> updater) {
+Updater& Optimizer::keep(std::unique_ptr<Updater> updater) {
   updaters_.push_back(std::move(updater));
   return *updaters_.back();
 }
 
 /// Makes the updaters that rows name, and no others.
-void OptimizerEngine::make_updaters(const OptimizerParts& parts) {
+void Optimizer::make_updaters(const OptimizerParts& parts) {
   const UpdaterParts shared{.state = state_,
                             .weights = weights_,
                             .device = parts.arenas.device(),
@@ -127,18 +127,18 @@ void OptimizerEngine::make_updaters(const OptimizerParts& parts) {
   }
 }
 
-Accesses OptimizerEngine::writes_scalars() const {
+Accesses Optimizer::writes_scalars() const {
   return {{}, {{reinterpret_cast<const std::byte*>(scalars_), sizeof(AdamWScalars)}}};
 }
 
 /// Adds to `accesses` where updaters write their own numbers of a step.
-void OptimizerEngine::add_numbers(Accesses& accesses) const {
+void Optimizer::add_numbers(Accesses& accesses) const {
   for (const auto& updater : updaters_) {
     if (const auto numbers = updater->numbers()) accesses.writes.push_back(*numbers);
   }
 }
 
-void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
+void Optimizer::begin_step(const StepPlan& plan, const Tag& tag) {
   submitted_ = plan;
   const auto accesses = [&] {
     Accesses all;
@@ -155,12 +155,12 @@ void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
 
 /// Runs on the host lane where a step that is decided too late to be skipped turns out bad. Returns
 /// whether nothing needs to be said: the run goes back to a state before it.
-bool OptimizerEngine::gives_up() {
+bool Optimizer::gives_up() {
   given_up_ = options_.on_bad_step == OnBadStep::kRollback;
   return given_up_;
 }
 
-void OptimizerEngine::add_loss(double sum) {
+void Optimizer::add_loss(double sum) {
   step_.loss_sum += sum;
   if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum) && !gives_up()) {
     throw NumericalError("step " + std::to_string(step_.plan.number()) +
@@ -171,7 +171,7 @@ void OptimizerEngine::add_loss(double sum) {
 
 /// Returns the numbers of an update. t counts applied updates, and is all that a step's rounding
 /// depends on beside the run's seed; the bias corrections are computed in f64 on the host.
-AdamWScalars OptimizerEngine::scalars_of(double factor, bool apply) const {
+AdamWScalars Optimizer::scalars_of(double factor, bool apply) const {
   const std::int64_t update = history_.updates + (apply ? 1 : 0);
   const auto t = static_cast<double>(update);
   return {.lr = step_.plan.lr,
@@ -186,14 +186,14 @@ AdamWScalars OptimizerEngine::scalars_of(double factor, bool apply) const {
               random_bits(options_.seed, kRoundingSeeds, static_cast<std::uint64_t>(update))};
 }
 
-void OptimizerEngine::set_scalars(double factor, bool apply) {
+void Optimizer::set_scalars(double factor, bool apply) {
   *scalars_ = scalars_of(factor, apply);
   if (apply) ++history_.updates;
 }
 
 /// Submits the sum of a gradient's squares. It is taken now and not by decide(), because the
 /// partials are overwritten by the next block, or the next step, before that.
-void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
+void Optimizer::measure(Arrival& arrival, const Tag& tag) {
   ConstTensorView partials = arrival.norms;
   if (!partials) {
     const std::int64_t count = SquaredNorm::partials(arrival.gradient.elements());
@@ -213,7 +213,7 @@ void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
       });
 }
 
-void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
+void Optimizer::require_finite(BlockId block, const Tag& tag) {
   const bool may_have_changed =
       row(block).updated_on_device() && row(block).updated == UpdateTime::kOnArrival;
   host_.host_task("require_finite", {}, tag, [this, block, may_have_changed] {
@@ -228,7 +228,7 @@ void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
 
 /// Submits, once a step, a check of what updates on the device found. After it the host lane knows
 /// that the device has read the scalars, and may write them anew.
-void OptimizerEngine::check_device_updates(std::int64_t step_number, const Tag& tag) {
+void Optimizer::check_device_updates(std::int64_t step_number, const Tag& tag) {
   if (!memory_.device_nonfinite) return;
   out_.copy(memory_.landed_nonfinite.data, memory_.device_nonfinite.data, sizeof(std::int32_t),
             tag);
@@ -242,21 +242,21 @@ void OptimizerEngine::check_device_updates(std::int64_t step_number, const Tag& 
 
 /// After this the host lane knows that the last step's updates were right and that its scalars were
 /// read.
-void OptimizerEngine::submit_updates(const Tag& tag) {
+void Optimizer::submit_updates(const Tag& tag) {
   if (!waiting_) return;
   for (const BlockId b : state_.ids()) before_load(b);
   check_device_updates(waiting_->step_number, tag);
   waiting_.reset();
 }
 
-void OptimizerEngine::before_load(BlockId block) {
+void Optimizer::before_load(BlockId block) {
   if (std::exchange(waits_[block], std::uint8_t{0}) == 0) return;
   const Waiting& waiting = waiting_.value();
   updater_of_[block]->before_load(block, waiting.decided,
                                   {waiting.tag.phase, waiting.tag.pass, block.value(), -1});
 }
 
-void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
+void Optimizer::arrived(Arrival arrival, const Tag& tag) {
   const BlockId block = arrival.block;
   const Tag own{tag.phase, tag.pass, block.value(), -1};
   const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
@@ -281,7 +281,7 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
 
 /// Runs as a host task: sums over blocks and ranks, and decides whether and with which factor the
 /// step is applied.
-void OptimizerEngine::decide() {
+void Optimizer::decide() {
   std::array<double, 2> sums{0, step_.loss_sum};
   if (state_.plan().replica == 0) {  // the others have the same gradients
     for (const double sum : squared_norms_) sums[0] += sum;
@@ -317,7 +317,7 @@ void OptimizerEngine::decide() {
 
 /// Says whether the step is bad, and whether its update is applied: a bad one is not, but where it
 /// was before anybody knew.
-void OptimizerEngine::judge(StepOutcome& outcome) {
+void Optimizer::judge(StepOutcome& outcome) {
   StepHistory& history = history_;
   const bool counts = outcome.loss.has_value();
   outcome.bad = what_is_bad(outcome.loss.value_or(0), outcome.grad_norm, history.statistics,
@@ -332,7 +332,7 @@ void OptimizerEngine::judge(StepOutcome& outcome) {
 
 /// Runs as a host task, after what undoes early updates: throws NumericalError after too many bad
 /// steps in a row.
-void OptimizerEngine::stop_if_stuck() const {
+void Optimizer::stop_if_stuck() const {
   const std::int64_t bad = history_.bad_in_a_row;
   const int most = options_.on_bad_step == OnBadStep::kStop ? 1 : options_.max_bad_steps;
   if (options_.on_bad_step == OnBadStep::kRollback || bad == 0 || bad < most) return;
@@ -344,7 +344,7 @@ void OptimizerEngine::stop_if_stuck() const {
       " (lower optimizer.lr, raise run.max_nonfinite_steps, or set run.on_nonfinite)");
 }
 
-void OptimizerEngine::finish_step(const Tag& tag) {
+void Optimizer::finish_step(const Tag& tag) {
   const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
   const auto accesses = [&] {
     Accesses all = on_arrival ? Accesses{} : writes_scalars();
