@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/training_memory.h"
+#include "strata/optimizer/optimizer.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"
 #include "strata/store/weight_store.h"

@@ -12,15 +12,11 @@
 #include <utility>
 
 #include "strata/base/log.h"
-#include "strata/base/random.h"
+#include "strata/optimizer/adamw_scalars.h"
 
 namespace strata {
 
 namespace {
-
-/// The seeds that round bf16 moments come from this random stream. Initial weights and samples draw
-/// from others.
-constexpr std::uint64_t kRoundingSeeds = 0x6d6f6d656e7473;  // "moments"
 
 bool any_on_device(const StatePlan& plan) {
   return std::any_of(plan.blocks.begin(), plan.blocks.end(),
@@ -169,21 +165,12 @@ void Optimizer::add_loss(double sum) {
   }
 }
 
-/// Returns the numbers of an update. t counts applied updates, and is all that a step's rounding
-/// depends on beside the run's seed; the bias corrections are computed in f64 on the host.
+/// Returns the numbers of this step's update, which is the next one if it is applied.
 AdamWScalars Optimizer::scalars_of(double factor, bool apply) const {
-  const std::int64_t update = history_.updates + (apply ? 1 : 0);
-  const auto t = static_cast<double>(update);
-  return {.lr = step_.plan.lr,
-          .beta1 = options_.beta1,
-          .beta2 = options_.beta2,
-          .eps = options_.eps,
-          .correction1 = 1.0 - std::pow(options_.beta1, t),
-          .correction2 = 1.0 - std::pow(options_.beta2, t),
-          .grad_factor = factor,
-          .apply = apply ? 1 : 0,
-          .rounding_seed =
-              random_bits(options_.seed, kRoundingSeeds, static_cast<std::uint64_t>(update))};
+  return adamw_scalars(options_, {.number = history_.updates + (apply ? 1 : 0),
+                                  .lr = step_.plan.lr,
+                                  .grad_factor = factor,
+                                  .applied = apply});
 }
 
 void Optimizer::set_scalars(double factor, bool apply) {

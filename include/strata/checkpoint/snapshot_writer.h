@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "strata/checkpoint/checkpoint_save.h"
-#include "strata/optimizer/optimizer.h"
+#include "strata/optimizer/step.h"
 #include "strata/optimizer/updater.h"
 
 namespace strata {

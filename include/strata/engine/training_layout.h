@@ -14,7 +14,7 @@
 #include "strata/engine/sample_layout.h"
 #include "strata/engine/state_choices.h"
 #include "strata/model/llama.h"
-#include "strata/optimizer/optimizer.h"
+#include "strata/optimizer/optimizer_options.h"
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/batch_store.h"

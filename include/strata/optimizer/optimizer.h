@@ -10,46 +10,18 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "strata/comm/ranks.h"
 #include "strata/ops/kernels.h"
 #include "strata/optimizer/adamw_rule.h"
-#include "strata/optimizer/bad_steps.h"
+#include "strata/optimizer/optimizer_options.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
-#include "strata/optimizer/timing.h"
+#include "strata/optimizer/step.h"
 #include "strata/optimizer/updater.h"
 
 namespace strata {
-
-/// These are the numbers of the optimizer, as the config gives them.
-struct OptimizerOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-  bool decay_norms = false;
-  std::optional<double> grad_clip;                 ///< global L2 norm; not with kOnArrival
-  UpdateTiming timing = UpdateTiming::kBeforeUse;  ///< when a step is decided
-  OnBadStep on_bad_step = OnBadStep::kSkip;        ///< not kSkip with kOnArrival
-  int max_bad_steps = 3;                           ///< kSkip: so many in a row end the run
-  OutlierLimits outliers;
-  std::uint64_t seed = 0;  ///< of the run: rounds bf16 moments, with the update's number
-};
-
-/// Says what became of a step. It is handed out on the host lane once norm and loss are known.
-struct StepOutcome {
-  std::int64_t step = 0;
-  std::optional<double> loss;  ///< mean over all valid tokens of the step; absent: it has none
-  double grad_norm = 0;        ///< global, of the gradient the optimizer reads, before clipping
-  double lr = 0;
-  bool applied = true;  ///< false: the step was skipped (bad, or without valid tokens)
-  std::string bad;      ///< what is wrong with the step, the same on all ranks; empty: nothing
-  StepHistory history;  ///< this step included
-  bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or bad)
-};
 
 /// The optimizer works with these parts. All of them outlive it.
 struct OptimizerParts {

@@ -11,21 +11,12 @@
 #include <vector>
 
 #include "strata/optimizer/adamw_rule.h"
+#include "strata/optimizer/step.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
 
 namespace strata {
-
-/// This is what the submitting thread knows of a step.
-struct StepPlan {
-  std::int64_t step = 0;  ///< 0-based
-  double lr = 0;
-  std::int64_t valid_tokens = 0;  ///< of all passes and ranks
-
-  /// Returns what people call the step, and messages with them: they count from 1.
-  [[nodiscard]] std::int64_t number() const { return step + 1; }
-};
 
 /// Watches updates, for instance to save state between two of them. It is called by the submitting
 /// thread.
