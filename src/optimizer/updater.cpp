@@ -35,7 +35,7 @@ void Updater::check_update(const TensorView& nonfinite, BlockId block, const Tag
   submit_update_check(lane(Lane::kHost), nonfinite,
                       {.step_number = p_.step.number(),
                        .what = p_.state.layout().blocks[block].name,
-                       .given_up = p_.given_up},
+                       .judge = p_.judge},
                       tag);
 }
 
@@ -44,7 +44,7 @@ void submit_update_check(Stream& host, const TensorView& nonfinite, const Checke
   host.host_task(
       "check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
       [nonfinite, update] {
-        if (*nonfinite.as<std::int32_t>() == 0 || update.given_up) return;
+        if (*nonfinite.as<std::int32_t>() == 0 || update.judge.given_up()) return;
         throw NumericalError("step " + std::to_string(update.step_number) + ": a weight of " +
                              update.what + " is not finite after its update (lower optimizer.lr)");
       });

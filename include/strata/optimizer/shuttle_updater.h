@@ -1,7 +1,7 @@
 // Updates interleaved blocks: their state lives on the host, visits the device for the update and
 // goes home again (Deep Optimizer States, 2024). On arrival the state travels on weights_in, which
 // has a lead; before a load it travels on activations_in and waits for its turn, so that it does
-// not keep the link from weights that are needed first. The optimizer makes it and calls it on the
+// not keep the link from weights that are needed first. BlockUpdates makes it and calls it on the
 // submitting thread.
 
 #pragma once

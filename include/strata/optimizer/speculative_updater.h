@@ -1,7 +1,7 @@
 // Updates blocks on the host as soon as their gradient is there, as if the step were not clipped,
 // and does so again from the old state if it is (Deep Optimizer States, 2024, with an undo log).
 // Nobody reads the new weights before the update is confirmed: only then the weight store hears of
-// it. The optimizer makes it and calls it on the submitting thread, but for expect() and settle().
+// it. BlockUpdates makes it and calls it on the submitting thread, but for expect() and settle().
 
 #pragma once
 

@@ -12,6 +12,7 @@
 
 #include "strata/optimizer/adamw_rule.h"
 #include "strata/optimizer/step.h"
+#include "strata/optimizer/step_judge.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
@@ -43,7 +44,7 @@ struct UpdaterParts {
   TensorView nonfinite;         ///< [1] i32: what updates on the host find
   TensorView device_nonfinite;  ///< [1] i32, device: what updates there find, or absent
   const StepPlan& step;         ///< the step that is being submitted
-  const bool& given_up;         ///< host lane: updates may go wrong, for the run goes back
+  const StepJudge& judge;       ///< host lane only: whether updates may go wrong
   const std::vector<UpdateObserver*>& observers;
 };
 
@@ -94,7 +95,7 @@ class Updater {
 struct CheckedUpdate {
   std::int64_t step_number = 0;  ///< as people count steps
   std::string what;              ///< which blocks were updated
-  const bool& given_up;          ///< host lane: nothing is wrong that matters
+  const StepJudge& judge;        ///< host lane only: whether it matters what is wrong
 };
 /// Submits a host task that throws NumericalError, naming the update, if `nonfinite` is set.
 void submit_update_check(Stream& host, const TensorView& nonfinite, const CheckedUpdate& update,
