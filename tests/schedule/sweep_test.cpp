@@ -327,7 +327,7 @@ TEST_CASE("a sweep takes all its cells through a layer while the weights are the
   // The slots hold the first three layers of the next sweep already.
   for (const int layer : {4, kLastLayer}) CHECK(std::ranges::count(loads, layer) == 2);
   std::vector<int> visited = units_on(rig, Lane::kCompute);
-  visited.erase(std::ranges::unique(visited).begin(), visited.end());
+  visited.erase(std::unique(visited.begin(), visited.end()), visited.end());
   CHECK(visited == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6});
 }
 
