@@ -8,8 +8,6 @@
 
 #include "commands/bench_results.h"
 #include "commands/generation_job.h"
-#include "commands/measured_steps.h"
-#include "commands/run_ranks.h"
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
@@ -17,9 +15,11 @@
 #include "strata/base/version.h"
 #include "strata/benchmark/figures.h"
 #include "strata/commands/commands.h"
+#include "strata/launch/run_ranks.h"
 #include "strata/predict/prediction.h"
 #include "strata/predict/rate_keys.h"
 #include "strata/predict/utilisation.h"
+#include "strata/train/measured_steps.h"
 #include "strata/train/session.h"
 #include "strata/train/step_report.h"
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "commands/machine_provenance.h"
-#include "commands/measured_steps.h"
 #include "commands/suite_runner.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -29,6 +28,7 @@
 #include "strata/commands/commands.h"
 #include "strata/config/assignments.h"
 #include "strata/launch/command_ranks.h"
+#include "strata/train/measured_steps.h"
 
 namespace strata {
 

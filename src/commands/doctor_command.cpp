@@ -13,7 +13,6 @@
 
 #include "commands/doctor_config.h"
 #include "commands/doctor_self_test.h"
-#include "commands/run_ranks.h"
 #include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -25,6 +24,7 @@
 #include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
 #include "strata/launch/command_ranks.h"
+#include "strata/launch/run_ranks.h"
 
 namespace strata {
 

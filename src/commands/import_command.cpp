@@ -11,7 +11,6 @@
 
 #include "commands/find_checkpoint.h"
 #include "commands/new_model.h"
-#include "commands/next_step.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -19,6 +18,7 @@
 #include "strata/commands/commands.h"
 #include "strata/model/families.h"
 #include "strata/model/weights_check.h"
+#include "strata/train/next_step.h"
 
 namespace strata {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "commands/next_step.h"
 #include "commands/token_printer.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
+#include "strata/train/next_step.h"
 
 namespace strata {
 namespace {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "commands/new_folder.h"
-#include "commands/next_step.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
@@ -23,6 +22,7 @@
 #include "strata/model/config.h"
 #include "strata/tokenizer/add_tokens.h"
 #include "strata/tokenizer/tokenizer.h"
+#include "strata/train/next_step.h"
 
 namespace strata {
 namespace {

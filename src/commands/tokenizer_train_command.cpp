@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "commands/new_folder.h"
-#include "commands/next_step.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -19,6 +18,7 @@
 #include "strata/base/work_meter.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
+#include "strata/train/next_step.h"
 
 namespace strata {
 namespace {

@@ -8,22 +8,22 @@
 #include <string>
 #include <vector>
 
-#include "commands/past_run.h"
-#include "commands/run_ranks.h"
-#include "commands/trainer.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
 #include "strata/launch/rank_agreement.h"
+#include "strata/launch/run_ranks.h"
 #include "strata/launch/watchdog.h"
 #include "strata/runfiles/run_folder.h"
 #include "strata/train/data_contents.h"
 #include "strata/train/epochs.h"
+#include "strata/train/fresh_start.h"
 #include "strata/train/patience.h"
 #include "strata/train/resume.h"
 #include "strata/train/rollback.h"
+#include "strata/train/trainer.h"
 
 namespace strata {
 

@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "commands/next_step.h"
 #include "commands/plan_json.h"
 #include "commands/planned_machine.h"
-#include "commands/run_ranks.h"
 #include "commands/tune_model.h"
 #include "commands/tuned_runs.h"
 #include "strata/base/bytes.h"
@@ -28,9 +26,11 @@
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/config/assignments.h"
+#include "strata/launch/run_ranks.h"
 #include "strata/plan/tune.h"
 #include "strata/predict/rate_keys.h"
 #include "strata/predict/stored_rates.h"
+#include "strata/train/next_step.h"
 
 namespace strata {
 

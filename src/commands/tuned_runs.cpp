@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
-#include "commands/measured_steps.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/benchmark/figures.h"
 #include "strata/predict/prediction.h"
 #include "strata/predict/stored_rates.h"
+#include "strata/train/measured_steps.h"
 
 namespace strata {
 

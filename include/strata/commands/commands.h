@@ -17,6 +17,7 @@
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
 #include "strata/data/train_tokenizer.h"
+#include "strata/launch/run_ranks.h"
 #include "strata/predict/generation_prediction.h"
 #include "strata/runfiles/run_folder.h"
 #include "strata/train/resume.h"
@@ -114,9 +115,6 @@ struct ReportOptions {
   std::filesystem::path png;     ///< likewise, of pixels
   int png_width = 2000;  ///< pixels of each, within the limits of strata/report/png_figures.h
 };
-
-/// Reads and validates the config that the command line names.
-using LoadConfig = std::function<RunConfig()>;
 
 /// This is what `plan` is told beside the config.
 struct PlanOptions {

@@ -1,13 +1,14 @@
-// The training of one rank: the steps of a run with validations, a trace and saves in between, and
-// the ways it may end. It stands between the command, which makes it, and the session, which does
-// the steps.
+// The training of one rank from where a run begins or goes on: its steps, with validations,
+// samples, a trace and saves in between, and the ways it may end. It stands between the command,
+// which makes a trainer for each beginning of a run, and the session, which does the steps.
 
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
-#include "commands/training_report.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/work_meter.h"
 #include "strata/device/trace.h"
@@ -19,6 +20,9 @@
 #include "strata/train/session.h"
 
 namespace strata {
+
+class TrainingReport;
+struct Ending;
 
 /// EX_TEMPFAIL of sysexits.h: the run was ended, and its own folder has the last state to go on
 /// from.
@@ -86,9 +90,9 @@ class Trainer {
   int saves_ahead_ = 1;  ///< that may have to be written before the run can end
   std::optional<BadStep> bad_;
   Session session_;
-  const RunConfig& config_;               ///< resolved
-  std::optional<TrainingReport> report_;  ///< on rank 0, from start()
-  bool signal_told_ = false;              ///< that it came, and what it does
+  const RunConfig& config_;                 ///< resolved
+  std::unique_ptr<TrainingReport> report_;  ///< on rank 0, from start()
+  bool signal_told_ = false;                ///< that it came, and what it does
   SaveAgenda saves_;
   SaveKinds failed_;         ///< of which the last save has failed
   Validations validations_;  ///< of all of the run, if it goes by them

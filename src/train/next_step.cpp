@@ -1,6 +1,6 @@
 // Prints what a user will probably type next. Commands call it last, when what they made is there.
 
-#include "commands/next_step.h"
+#include "strata/train/next_step.h"
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"

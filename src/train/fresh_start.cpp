@@ -1,7 +1,7 @@
 // The metrics of the run before say whether it had a checkpoint, and whether it got as far as
 // steps.
 
-#include "commands/past_run.h"
+#include "strata/train/fresh_start.h"
 
 #include <initializer_list>
 #include <string>

@@ -1,7 +1,7 @@
 // Writes what a run reports: lines of progress, metrics and samples. training_report.h is the
 // contract.
 
-#include "commands/training_report.h"
+#include "train/training_report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,13 +9,13 @@
 #include <span>
 #include <utility>
 
-#include "commands/past_run.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
 #include "strata/train/agenda.h"
+#include "strata/train/fresh_start.h"
 
 namespace strata {
 

@@ -1,5 +1,5 @@
-// `train` and `bench` run their bodies through this function on all ranks that a launcher started.
-// It sees to it that they begin with the same run, and end together when one of them fails.
+// The commands that run on several ranks, `train` and `bench`, begin and end their bodies here. The
+// functions see to it that all ranks begin with the same run, and end together when one fails.
 
 #pragma once
 
@@ -7,10 +7,12 @@
 #include <string_view>
 
 #include "strata/comm/ranks.h"
-#include "strata/commands/commands.h"
 #include "strata/config/config.h"
 
 namespace strata {
+
+/// Reads and validates the config that the command line names.
+using LoadConfig = std::function<RunConfig()>;
 
 /// Loads the config and runs `body` with it on this rank of `command`; returns the exit code. Where
 /// several ranks were started, one that cannot load its config, or was given another run than rank

@@ -2,7 +2,7 @@
 // aborted with that code, because they may wait for this one; where all ranks know of an error
 // (known_to_all), rank 0 tells it and all end by themselves.
 
-#include "commands/run_ranks.h"
+#include "strata/launch/run_ranks.h"
 
 #include <exception>
 #include <optional>

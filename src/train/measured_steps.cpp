@@ -1,6 +1,6 @@
 // The clock starts when the machine is warm, and stops when all pending updates are done.
 
-#include "commands/measured_steps.h"
+#include "strata/train/measured_steps.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// What becomes of a run folder in which `train` finds no checkpoint to go on from: whether the run
-// may begin anew there, and where the lines of the one before go.
+// A run begins anew in a folder in which no checkpoint is found to go on from. This part says
+// whether it may, and where the lines go that an earlier run has left there.
 #pragma once
 
 #include <filesystem>

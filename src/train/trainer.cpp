@@ -1,7 +1,7 @@
 // The loop over the steps of a run: submits them, validates, samples and saves when it is due, and
 // reports what has finished. trainer.h is the contract.
 
-#include "commands/trainer.h"
+#include "strata/train/trainer.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "commands/next_step.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/checkpoint/checkpoint_save.h"
@@ -21,10 +20,12 @@
 #include "strata/predict/prediction.h"
 #include "strata/train/agenda.h"
 #include "strata/train/lr_schedule.h"
+#include "strata/train/next_step.h"
 #include "strata/train/patience.h"
 #include "strata/train/resume.h"
 #include "strata/train/run_tokenizer.h"
 #include "strata/train/step_report.h"
+#include "train/training_report.h"
 
 namespace strata {
 
@@ -111,7 +112,7 @@ void Trainer::start() {
   for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
   save_run_config(config_, folder_->config());
   write_run_tokenizer(place_, config_);
-  report_.emplace(session_, *folder_, place_, ranks_.size());
+  report_ = std::make_unique<TrainingReport>(session_, *folder_, place_, ranks_.size());
   for (const std::string& why : remove_set_aside(*place_.files, place_.given_up)) {
     log::warn("not removed: {}", why);
   }
