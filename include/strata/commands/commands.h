@@ -19,8 +19,7 @@
 #include "strata/data/train_tokenizer.h"
 #include "strata/launch/run_ranks.h"
 #include "strata/predict/generation_prediction.h"
-#include "strata/runfiles/run_folder.h"
-#include "strata/train/resume.h"
+#include "strata/train/training_run.h"
 
 namespace strata {
 
@@ -65,12 +64,6 @@ struct BenchOptions {
   bool steps_told = false;                    ///< run.steps are measured, else kBenchSteps
   std::optional<GenerationJob> generation{};  ///< measured instead of steps
   std::filesystem::path trace{};  ///< of two sweeps of the generation; empty: none is made
-};
-
-/// This is what `train` is told beside the config.
-struct TrainOptions {
-  OldRun old_run = OldRun::kRefuse;
-  ResumeRequest resume;
 };
 
 /// This is what `inspect` is told.
