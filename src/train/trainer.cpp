@@ -15,8 +15,6 @@
 
 #include "strata/base/log.h"
 #include "strata/base/process.h"
-#include "strata/checkpoint/checkpoint_save.h"
-#include "strata/checkpoint/model_folder.h"
 #include "strata/predict/prediction.h"
 #include "strata/train/agenda.h"
 #include "strata/train/lr_schedule.h"
@@ -25,6 +23,8 @@
 #include "strata/train/resume.h"
 #include "strata/train/run_tokenizer.h"
 #include "strata/train/step_report.h"
+#include "train/after_run.h"
+#include "train/run_saves.h"
 #include "train/training_report.h"
 
 namespace strata {
@@ -33,11 +33,6 @@ namespace {
 
 /// Stands among signals for a bad step, before all of them.
 constexpr int kBadStep = 1000;
-
-/// Returns whether the run goes by what validations find.
-bool goes_by_validations(const RunConfig& config) {
-  return config.run.patience > 0 || config.checkpoint.keep_best > 0;
-}
 
 }  // namespace
 
@@ -56,12 +51,9 @@ Trainer::Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Wa
                 .run_folder = config.run.output,
                 .may_end = [this] { end_if_asked(); }}),
       config_(session_.config()),
-      saves_(config.checkpoint, config.run.steps,
-             place.resumes_own() ? std::optional(place.first_step()) : std::nullopt,
-             steady_seconds()),
       validations_(place.validations()),
       done_(place.first_step()) {
-  if (session_.checkpoints() != nullptr) save_s_ = session_.checkpoints()->expected_s();
+  saves_ = std::make_unique<RunSaves>(config_, place_, session_.checkpoints(), ranks_);
 }
 
 Trainer::~Trainer() { log::live(""); }
@@ -73,7 +65,7 @@ int Trainer::run() {
     interrupted = train();
   } catch (const BadStep& bad) {
     log::live("");
-    tell_validations();  // what is being saved ends
+    saves_->tell(validations_);  // what is being saved ends
     if (report_) report_->rollback(bad);
     return 0;
   } catch (...) {
@@ -85,7 +77,17 @@ int Trainer::run() {
   const MemoryReport memory = measure_memory(session_);
   log::debug("{}", to_string(memory));
   if (report_) report_->end(ending(interrupted), memory);
-  if (first()) say_next(after_run(saved, interrupted.has_value()));
+  if (first()) {
+    say_next(commands_after(
+        {.config = config_,
+         .place = place_,
+         .steps = done_,
+         .is_saved = saved,
+         .saved = saves_->saved(),
+         .best_step = validations_.best ? std::optional(validations_.best->step) : std::nullopt,
+         .interrupted = interrupted.has_value(),
+         .lacks_weights = saves_->failed().weights}));
+  }
   return exit_code(saved, interrupted);
 }
 
@@ -100,7 +102,7 @@ Ending Trainer::ending(const std::optional<Interrupted>& interrupted) const {
 /// Returns the same on all ranks, which saves are committed or fail on together.
 int Trainer::exit_code(bool saved, const std::optional<Interrupted>& interrupted) const {
   if (interrupted && saved) return kSavedExitCode;
-  if (failed_.any()) return kUnsavedExitCode;
+  if (saves_->failed().any()) return kUnsavedExitCode;
   return interrupted ? interrupted->exit_code() : 0;
 }
 
@@ -108,7 +110,7 @@ void Trainer::start() {
   log::debug("memory plan:\n{}", session_.setup().to_string());
   for (const PlacementChoice& choice : session_.choices()) log::debug("{}", choice.to_string());
   if (!first()) return;
-  if (session_.checkpoints() != nullptr) set_aside_what_is_left_behind();
+  if (saves_->any()) set_aside_what_is_left_behind();
   for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
   save_run_config(config_, folder_->config());
   write_run_tokenizer(place_, config_);
@@ -161,7 +163,8 @@ void Trainer::steps() {
   first_step_.emplace(begin_work_);
   const std::optional<std::int64_t> traced = first_traced(config_.run);
   while (done_ < config_.run.steps && !out_of_patience()) {
-    look_ahead();
+    take_save_request();
+    saves_->look_ahead(done_, longest_step_s_);
     end_if_asked();
     if (done_ == traced) {
       trace(done_);
@@ -176,25 +179,10 @@ void Trainer::steps() {
   require_good_steps();
 }
 
-/// Notes what is to be saved, and how much time that takes of what a limit leaves.
-void Trainer::look_ahead() {
-  take_save_request();
-  if (session_.checkpoints() == nullptr) return;
-  saves_ahead_ = saves_.ahead(done_ + 1, steady_seconds() + longest_step_s_,
-                              session_.checkpoints()->under_way());
-}
-
 void Trainer::submit(std::int64_t step) {
-  const double now_s = steady_seconds();
-  SaveKinds due;
-  if (session_.checkpoints() != nullptr) {
-    due = saves_.due(step + 1, now_s);
-    if (goes_by_validations(config_) && is_validated(step + 1)) {
-      session_.checkpoints()->await_validation(step + 1);
-    }
-  }
+  const SaveKinds due = saves_->due(step + 1, is_validated(step + 1));
   const double lr = lr_at(config_.optimizer, config_.run.steps, step);
-  note_saves(session_.submit(step, lr, due), step + 1);
+  saves_->begun(session_.submit(step, lr, due), step + 1);
   done_ = step + 1;
   report_saves();
 }
@@ -215,7 +203,7 @@ void Trainer::evaluate(std::int64_t done) {
   meter.reset();
   reference_s_ = steady_seconds();
   if (goes_by_validations(config_)) validations_.add(done, loss);  // all ranks have the same bits
-  tell_validations();
+  saves_->tell(validations_);
   if (report_) report_->validation(done, loss, work.seconds());
 }
 
@@ -223,13 +211,6 @@ void Trainer::evaluate(std::int64_t done) {
 bool Trainer::is_validated(std::int64_t done) const {
   return validation_due(config_.run, done) ||
          (session_.has_validation() && done == config_.run.steps);
-}
-
-/// Lets the saves that wait for a validation go on, with what is known now.
-void Trainer::tell_validations() {
-  if (session_.checkpoints() != nullptr && goes_by_validations(config_)) {
-    session_.checkpoints()->validated(validations_);
-  }
 }
 
 bool Trainer::out_of_patience() const { return is_out_of_patience(config_.run, validations_); }
@@ -280,7 +261,7 @@ void Trainer::report_finished() {
 /// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
 void Trainer::end_if_asked() {
   std::array<int, 1> own{bad_ ? kBadStep : signals_.received()};
-  const double needed_s = 2 * longest_step_s_ + 1.5 * saves_ahead_ * save_s_;
+  const double needed_s = 2 * longest_step_s_ + (saves_ ? saves_->needed_s() : 0);
   if (own[0] == 0 && time_limit_.is_over(needed_s)) own[0] = kTimeOver;
   const std::vector<std::byte> bytes =
       ranks_.all_gather_host(std::as_bytes(std::span(own)), Channel::kSubmit);
@@ -310,14 +291,9 @@ void Trainer::require_good_steps() const {
   throw BadStep(*bad_);
 }
 
-/// Notes that the state behind `done` steps is being saved.
-void Trainer::note_saves(const SaveKinds& begun, std::int64_t done) {
-  saves_.begun(begun, done, steady_seconds());
-}
-
 /// Notes that somebody asks for a checkpoint.
 void Trainer::take_save_request() {
-  if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
+  if (signals_.take_save_request() || save_file_is_there()) saves_->ask();
 }
 
 /// Returns whether somebody has put the file into the run folder that asks for a checkpoint, and
@@ -329,68 +305,25 @@ bool Trainer::save_file_is_there() const {
 
 /// Reports saves that have ended.
 void Trainer::report_saves() {
-  if (session_.checkpoints() == nullptr) return;
-  for (const SaveReport& report : session_.checkpoints()->take_reports()) {
-    save_s_ = std::max(save_s_, report.seconds);
-    const bool failed = !report.failure.empty();
-    (report.weights_alone ? failed_.weights : failed_.whole) = failed;
-    if (failed && !report.weights_alone) saves_.failed(report.step);
-    if (report_) report_->save(report, saves_.steps_waited());
+  for (const SaveReport& report : saves_->take_reports()) {
+    if (report_) report_->save(report, saves_->steps_waited());
   }
 }
 
-/// Waits for what is being saved and saves the last state if it is not, or if a save that was due
-/// had to wait. What no step has changed is saved already, or elsewhere. Returns whether this run's
-/// folder has the last state.
+/// Waits for what is being saved, and saves the last state if that is to be. Returns whether this
+/// run's folder has the last state.
 bool Trainer::save_at_end() {
-  Checkpointer* checkpoints = session_.checkpoints();
-  if (checkpoints == nullptr) return false;
+  if (!saves_->any()) return false;
   log::live("");  // the line of a step that nothing follows
-  tell_validations();
-  std::optional<WorkMeter> meter(std::in_place, checkpoints->work());
+  saves_->tell(validations_);
+  const WorkMeter meter(saves_->work());
   const auto meanwhile = [this] { say_signal_waits(); };
-  checkpoints->wait(meanwhile);
+  saves_->wait(meanwhile);
   report_saves();
   take_save_request();
-  const bool changed = done_ > place_.first_step() && saves_.saved() != done_;
-  const SaveKinds due = saves_.left();
-  const SaveKinds left = wanted_by_any(
-      {.whole = changed && (config_.checkpoint.at_end || due.whole), .weights = due.weights},
-      ranks_);
-  if (left.any()) {
-    note_saves(left, done_);
-    checkpoints->save_now(left, done_, session_.samples_after(done_), meanwhile);
-    report_saves();
-  }
-  return saves_.saved() == done_;
-}
-
-/// Returns what may be typed when the run is over.
-std::string Trainer::after_run(bool saved, bool interrupted) const {
-  const std::string run = shell_word(config_.run.output);
-  if (!saved) {
-    return "strata report " + run + "; the last state was not saved" +
-           (config_.checkpoint.at_end ? "" : " (checkpoint.at_end)") +
-           (saves_.saved() ? fmt::format("; strata export {} MODEL (takes the one after step {})",
-                                         run, *saves_.saved())
-                           : std::string());
-  }
-  if (interrupted) return "the same command with --resume auto goes on; strata report " + run;
-  const std::filesystem::path model = best_state();
-  const std::filesystem::path saved_at =
-      model == config_.run.output ? place_.folder / checkpoint_name(done_) : model;
-  return trying_out(model, saved_at / kModelFolder) + ", strata export " + shell_word(model) +
-         " MODEL, strata report " + run +
-         (failed_.weights ? "; the last weights alone were not saved" : "");
-}
-
-/// Returns the checkpoint of the lowest validation loss, where such are kept, or the run.
-std::string Trainer::best_state() const {
-  if (config_.checkpoint.keep_best == 0 || !validations_.best) return config_.run.output;
-  const std::filesystem::path best = place_.folder / checkpoint_name(validations_.best->step);
-  std::error_code ignored;
-  const bool is_there = std::filesystem::exists(best / kManifestName, ignored);
-  return is_there ? best.string() : config_.run.output;
+  saves_->save_last(done_, session_.samples_after(done_), meanwhile);
+  report_saves();
+  return saves_->saved() == done_;
 }
 
 /// Says once that a signal which has come since the last step does not end the save.

@@ -1,13 +1,13 @@
 // The training of one rank from where a run begins or goes on: its steps, with validations,
-// samples, a trace and saves in between, and the ways it may end. It stands between the command,
-// which makes a trainer for each beginning of a run, and the session, which does the steps.
+// samples, a trace and saves in between, and the ways it may end. It stands between the run
+// (training_run.h), which makes a trainer for each of its beginnings, and the session, which does
+// the steps.
 
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "strata/base/stop_signals.h"
 #include "strata/base/work_meter.h"
@@ -16,11 +16,11 @@
 #include "strata/launch/watchdog.h"
 #include "strata/runfiles/run_folder.h"
 #include "strata/train/rollback.h"
-#include "strata/train/save_agenda.h"
 #include "strata/train/session.h"
 
 namespace strata {
 
+class RunSaves;
 class TrainingReport;
 struct Ending;
 
@@ -51,14 +51,12 @@ class Trainer {
   void set_aside_what_is_left_behind() const;
   std::optional<Interrupted> train();
   void steps();
-  void look_ahead();
   void submit(std::int64_t step);
   void synchronize();
   void evaluate(std::int64_t done);
   void sample(std::int64_t done);
   void trace(std::int64_t step);
   [[nodiscard]] bool is_validated(std::int64_t done) const;
-  void tell_validations();
   [[nodiscard]] bool out_of_patience() const;
   void report_finished();
 
@@ -66,15 +64,12 @@ class Trainer {
   void note_bad(const StepOutcome& outcome);
   void require_good_steps() const;
 
-  void note_saves(const SaveKinds& begun, std::int64_t done);
   void take_save_request();
   [[nodiscard]] bool save_file_is_there() const;
   void report_saves();
   [[nodiscard]] bool save_at_end();
   [[nodiscard]] int exit_code(bool saved, const std::optional<Interrupted>& interrupted) const;
   [[nodiscard]] Ending ending(const std::optional<Interrupted>& interrupted) const;
-  [[nodiscard]] std::string after_run(bool saved, bool interrupted) const;
-  [[nodiscard]] std::string best_state() const;
   void say_signal_waits();
 
   Ranks& ranks_;
@@ -84,20 +79,17 @@ class Trainer {
   CheckpointPlace place_;
   const Rollbacks& rollbacks_;
   Recorder recorder_;
-  TimeLimit time_limit_;  // the session asks for it while it is made, and so for the next three
+  TimeLimit time_limit_;  // the session asks for it while it is made, and so for the next ones
   double longest_step_s_ = 0;
-  double save_s_ = 0;    ///< of the longest save
-  int saves_ahead_ = 1;  ///< that may have to be written before the run can end
+  std::unique_ptr<RunSaves> saves_;  ///< null while the session is made
   std::optional<BadStep> bad_;
   Session session_;
   const RunConfig& config_;                 ///< resolved
   std::unique_ptr<TrainingReport> report_;  ///< on rank 0, from start()
   bool signal_told_ = false;                ///< that it came, and what it does
-  SaveAgenda saves_;
-  SaveKinds failed_;         ///< of which the last save has failed
-  Validations validations_;  ///< of all of the run, if it goes by them
-  std::int64_t done_;        ///< steps that were submitted, of all of the run
-  double reference_s_ = 0;   ///< when stepping last began: at start, after a validation or a trace
+  Validations validations_;                 ///< of all of the run, if it goes by them
+  std::int64_t done_;                       ///< steps that were submitted, of all of the run
+  double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
   WorkProgress begin_work_;
   std::optional<WorkMeter> first_step_;  ///< while none has finished
