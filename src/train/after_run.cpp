@@ -8,6 +8,7 @@
 
 #include "strata/base/log.h"
 #include "strata/base/shell_word.h"
+#include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/train/next_step.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "strata/config/config.h"
-#include "strata/train/checkpointer.h"
+#include "strata/train/checkpoint_place.h"
 
 namespace strata {
 

@@ -17,7 +17,6 @@
 #include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/runfiles/run_folder.h"
-#include "strata/train/checkpointer.h"
 
 namespace strata {
 namespace {

@@ -10,7 +10,7 @@
 #include "strata/checkpoint/model_folder.h"
 #include "strata/complete/model_text.h"
 #include "strata/config/config.h"
-#include "strata/train/checkpointer.h"
+#include "strata/train/checkpoint_place.h"
 
 namespace strata {
 

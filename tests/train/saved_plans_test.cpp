@@ -12,6 +12,7 @@
 #include "support/catch.h"
 #include "train/save_ways.h"
 #include "train/saved_run.h"
+#include "train/small_files.h"
 
 namespace strata::test {
 

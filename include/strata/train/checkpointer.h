@@ -1,5 +1,5 @@
-// The checkpoints of one run: where they are, what goes into them beside the state, and how a run
-// begins with one. A session has a Checkpointer if its run saves; the submitting thread calls it.
+// What saves the checkpoints of one run: it makes the saves that the engine writes, and tells what
+// came of them. A session has a Checkpointer if its run saves; the submitting thread calls it.
 
 #pragma once
 
@@ -17,54 +17,14 @@
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/files.h"
+#include "strata/checkpoint/model_folder.h"
 #include "strata/checkpoint/snapshot_writer.h"
 #include "strata/comm/ranks.h"
 #include "strata/engine/training_engine.h"
 #include "strata/plan/setup.h"
+#include "strata/train/checkpoint_place.h"
 
 namespace strata {
-
-/// Where a run keeps its checkpoints, and the one that it goes on from.
-struct CheckpointPlace {
-  Files* files = nullptr;        ///< outlives the session
-  std::filesystem::path folder;  ///< that holds them
-  std::optional<FoundCheckpoint> resume;
-  std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
-  RunData data{};                       ///< as every checkpoint of the run tells it
-  /// What rollbacks have set aside, and what goes once the state is there that the run goes on
-  /// from.
-  std::vector<std::filesystem::path> given_up{};
-
-  /// Returns the run folder that the checkpoints are in.
-  [[nodiscard]] std::filesystem::path run() const { return folder.parent_path(); }
-
-  /// Returns whether the checkpoint that the run goes on from is one of its own folder, as
-  /// --resume auto would find it there.
-  [[nodiscard]] bool resumes_own() const;
-  [[nodiscard]] std::int64_t first_step() const { return resume ? resume->manifest.step : 0; }
-  /// Returns the sample with which training goes on.
-  [[nodiscard]] std::int64_t first_sample() const;
-  /// Returns how many samples were trained on before that.
-  [[nodiscard]] std::int64_t trained_samples() const;
-  /// Returns what the run's validations have found up to the checkpoint; nothing if they were on
-  /// other data or rows, whose losses are not compared with what is found now.
-  [[nodiscard]] Validations validations() const;
-};
-
-/// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws on all
-/// ranks if one of them fails: DamagedCheckpoint if what it read is wrong, and AgreedError, or
-/// IoError on a rank that is alone, if the system did not let it read. All ranks call it.
-/// `may_end`, if it is given, is called on all of them between the blocks, and what it throws there
-/// ends the load. `work`, if it is given, is told how far it is.
-void load_checkpoint(const Files& files, const FoundCheckpoint& from, TrainingEngine& engine,
-                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end,
-                     WorkProgress* work = nullptr);
-
-/// Writes the plans of matrix products that the checkpoint holds to the run folder, unless either
-/// has none, or the folder its own: a run goes on with the bits that it had. Throws as
-/// load_checkpoint() does if they cannot be read, and IoError if they cannot be written. All ranks
-/// call it.
-void restore_plans(const CheckpointPlace& place, Ranks& ranks);
 
 class Checkpointer {
  public:

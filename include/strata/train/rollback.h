@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "strata/train/checkpointer.h"
+#include "strata/comm/ranks.h"
+#include "strata/train/checkpoint_place.h"
 
 namespace strata {
 

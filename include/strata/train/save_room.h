@@ -9,7 +9,7 @@
 #include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 #include "strata/plan/setup.h"
-#include "strata/train/checkpointer.h"
+#include "strata/train/checkpoint_place.h"
 
 namespace strata {
 

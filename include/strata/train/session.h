@@ -34,6 +34,8 @@
 
 namespace strata {
 
+class SessionData;
+
 /// These are the bytes that one rank moved over the link between host and device.
 struct LinkBytes {
   std::size_t weights_in = 0;
@@ -131,9 +133,9 @@ class Session {
   [[nodiscard]] LinkBytes link_bytes() const;
   /// Returns where the time of the start went, complete once take_finished() has returned a step.
   [[nodiscard]] const StartupTimes& startup() const { return startup_; }
-  [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }
+  [[nodiscard]] bool has_validation() const;
   /// Returns the sources that the run trains on, and what packing made of them.
-  [[nodiscard]] const TrainingSet& training_set() const { return train_set_; }
+  [[nodiscard]] const TrainingSet& training_set() const;
   /// Returns the tokens of all ranks in a step, ignored targets included.
   [[nodiscard]] std::int64_t global_tokens_per_step() const;
 
@@ -174,15 +176,12 @@ class Session {
   /// Makes a session that has nothing yet but can be destroyed.
   Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted);
 
-  void build(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks);
-  void may_end() const;
-  void open_data();
-  void require_targets() const;
-  void check_model_folder() const;
-  void plan_products(WorkProgress& work);
+  void build();
+  void start_machine(WorkProgress& work);
+  void open_data(const ModelSpec& spec, WorkProgress& work);
+  void plan(const ModelSpec& spec, WorkProgress& work);
   void assemble(WorkProgress& work);
-  void set_state(WorkProgress& work);
-  [[nodiscard]] double attended_share(double pairs) const;
+  void may_end() const;
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
 
   RunConfig config_;
@@ -194,9 +193,7 @@ class Session {
   Setup setup_;
   RunConfig resolved_;
   std::vector<PlacementChoice> choices_;
-  TrainingSet train_set_;
-  std::unique_ptr<TokenSource> validation_source_;
-  std::unique_ptr<BatchLoader> train_, validation_;
+  std::unique_ptr<SessionData> data_;
   std::optional<RunSamples> samples_;  ///< absent: the run takes none
   std::unique_ptr<TrainingEngine> engine_;
   double write_gbs_ = 0;  ///< of the disk that takes checkpoints

@@ -1,0 +1,91 @@
+// A checkpoint is read by all ranks together, block by block; weights of a folder are read by each
+// rank on its own. start_state.h is the contract.
+
+#include "train/start_state.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+#include "strata/checkpoint/load_state.h"
+#include "strata/model/layout.h"
+#include "strata/model/safetensors.h"
+#include "strata/model/weights_check.h"
+#include "strata/train/start_weights.h"
+#include "train/read_together.h"
+
+namespace strata {
+
+namespace {
+
+/// Returns the bytes of a buffer that holds any window of a checkpoint's files.
+std::size_t window_bytes(const Manifest& manifest) {
+  std::uint64_t longest = 0;
+  for (const ManifestFile& file : manifest.files) longest = std::max(longest, file.bytes);
+  return round_up(static_cast<std::size_t>(std::min(longest, kHashWindow)), kFileAlignment) +
+         kFileAlignment;
+}
+
+/// Sets state and optimizer to what the checkpoint holds.
+void load_checkpoint(const CheckpointPlace& place, const std::function<void()>& may_end,
+                     TrainingEngine& engine, ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
+  const FoundCheckpoint& from = place.resume.value();
+  // The buffers of saves are made for the files of this run. Where it saves nothing, or the
+  // checkpoint's files have other dtypes, others are taken for as long as it is read.
+  const std::size_t each = window_bytes(from.manifest);
+  WindowBuffers* buffers = engine.snapshots() != nullptr ? &engine.snapshots()->buffers() : nullptr;
+  std::vector<std::byte> memory;
+  std::optional<WindowBuffers> own;
+  if (buffers == nullptr || buffers->bytes_each() < each) {
+    constexpr std::size_t kMost = 8;
+    const std::size_t count = std::min(static_cast<std::size_t>(pool.threads()), kMost);
+    memory.resize(count * each + kFileAlignment);
+    buffers = &own.emplace(memory, each);
+  }
+  // All ranks meet between the blocks and at the end. One that cannot read says so where it would
+  // have met the others next.
+  const auto meet_or_end = [&](const ReadFailure& failure) {
+    meet(failure, ranks);
+    if (may_end) may_end();
+  };
+  meet_or_end(failure_of([&] {
+    load_state(
+        *place.files, from.folder, from.manifest, engine.state(), pool, *buffers,
+        [&] { meet_or_end({}); }, &work);
+  }));
+  engine.resume(from.manifest.history);
+}
+
+}  // namespace
+
+void check_start_weights(const ModelSection& model, const ModelSpec& spec, Ranks& ranks) {
+  if (model.path.empty()) return;
+  const std::string unused = check_weights(SafetensorsDirectory(model.path), make_layout(spec));
+  if (!unused.empty() && ranks.rank() == 0) log::warn("{}", unused);
+}
+
+void set_start_state(const RunConfig& config, const SessionHooks& hooks, TrainingEngine& engine,
+                     ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
+  TrainingState& state = engine.state();
+  if (hooks.checkpoints && hooks.checkpoints->resume) {
+    work.begin("verifying the checkpoint");
+    load_checkpoint(*hooks.checkpoints, hooks.may_end, engine, pool, ranks, work);
+  } else if (config.model.path.empty()) {
+    work.begin("drawing weights", {.total = state.weight_bytes()});
+    state.initialize(static_cast<std::uint64_t>(config.run.seed),
+                     config.model.llama.initializer_range, pool, &work);
+  } else {
+    work.begin("reading weights", {.total = state.weight_bytes()});
+    const StartWeights start = open_start_weights(config.model);
+    if (!start.resized.empty() && ranks.rank() == 0) log::info("{}", start.resized);
+    state.load(start.files, pool, &work);
+  }
+}
+
+}  // namespace strata
