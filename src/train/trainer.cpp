@@ -113,7 +113,7 @@ void Trainer::start() {
   if (saves_->any()) set_aside_what_is_left_behind();
   for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
   save_run_config(config_, folder_->config());
-  write_run_tokenizer(place_, config_);
+  write_run_tokenizer(place_, config_, session_.checkpoints());
   report_ = std::make_unique<TrainingReport>(session_, *folder_, place_, ranks_.size());
   for (const std::string& why : remove_set_aside(*place_.files, place_.given_up)) {
     log::warn("not removed: {}", why);

@@ -58,6 +58,8 @@ class Checkpointer {
   [[nodiscard]] int under_way() const { return writer_.busy() ? 1 : 0; }
   /// Returns what came of the saves that have ended since the last call.
   [[nodiscard]] std::vector<SaveReport> take_reports();
+  /// Returns the files that every checkpoint has beside the state and its manifest.
+  [[nodiscard]] const std::vector<SmallFile>& small_files() const { return small_files_; }
   /// Tells how far the saves are that were begun, until their reports are taken.
   [[nodiscard]] const WorkProgress& work() const { return work_; }
 

@@ -12,8 +12,10 @@
 namespace strata {
 
 /// Writes it into the run folder of `place`, in place of an earlier one; there is none where the
-/// run knows no tokenizer. Throws IoError if files cannot be read or written, or if something that
-/// is no folder has its name.
-void write_run_tokenizer(const CheckpointPlace& place, const RunConfig& config);
+/// run knows no tokenizer. The files are those that `checkpoints` have, or are collected where the
+/// run saves none and `checkpoints` is null. Throws IoError if files cannot be read or written, or
+/// if something that is no folder has its name.
+void write_run_tokenizer(const CheckpointPlace& place, const RunConfig& config,
+                         const Checkpointer* checkpoints = nullptr);
 
 }  // namespace strata
