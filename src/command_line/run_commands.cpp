@@ -199,7 +199,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
   TuneOptions& tune = options->tune;
   command
       .add_option(
-          "model", tune.model,
+          "model", tune.request.model,
           "folder of a Hugging Face model, its config.json, or a run config, of which every "
           "key that it gives stays")
       ->required();
@@ -210,20 +210,20 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
   add_json(command, tune.plan.json);
   command
       .add_option(
-          "--tokens", tune.tokens,
+          "--tokens", tune.request.tokens,
           "tokens of a step of all ranks; rows, sub_batches and passes of a config are then "
           "chosen anew")
       ->check(whole_number(1, kMostTokens))
       ->type_name("COUNT");
-  command.add_option("--sequence-length", tune.sequence_length, "data.sequence_length")
+  command.add_option("--sequence-length", tune.request.sequence_length, "data.sequence_length")
       ->check(whole_number(1))
       ->type_name("TOKENS");
   command
-      .add_option("--grad-clip", tune.grad_clip,
+      .add_option("--grad-clip", tune.request.grad_clip,
                   "optimizer.grad_clip, or none; 1 for a model without a run config")
       ->type_name("NORM|none");
   command
-      .add_option("--allow", tune.allowed,
+      .add_option("--allow", tune.request.allowed,
                   "a key that is chosen although the config gives it, or, optimizer.moment_dtype, "
                   "although it changes the numbers")
       ->type_name("KEY")
@@ -232,7 +232,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       .add_option("--gpu", tune.plan.gpu,
                   "tune for this GPU's memory and speed instead of this machine's: " + gpu_names())
       ->type_name("NAME");
-  command.add_option("--backend", tune.backend, "run.backend")
+  command.add_option("--backend", tune.request.backend, "run.backend")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->type_name("NAME");
   command
@@ -271,7 +271,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
   command.callback([options, &action] {
     action = [options] {
       warn_of_replaced(options->sets);
-      options->tune.sets = sets_of(*options);
+      options->tune.request.sets = sets_of(*options);
       return tune_command(options->tune);
     };
   });

@@ -14,8 +14,7 @@
 
 #include "commands/plan_json.h"
 #include "commands/planned_machine.h"
-#include "commands/tune_model.h"
-#include "commands/tuned_runs.h"
+#include "commands/tune_page.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
@@ -28,9 +27,11 @@
 #include "strata/config/assignments.h"
 #include "strata/launch/run_ranks.h"
 #include "strata/plan/tune.h"
+#include "strata/plan/tune_model.h"
 #include "strata/predict/rate_keys.h"
 #include "strata/predict/stored_rates.h"
 #include "strata/train/next_step.h"
+#include "strata/train/tuned_runs.h"
 
 namespace strata {
 
@@ -88,103 +89,6 @@ Target target_of(const RunConfig& config, const TuneOptions& options, Ranks& ran
   return target;
 }
 
-/// Prints what a person reads: beside JSON on standard output it goes to standard error.
-class Page {
- public:
-  explicit Page(const TuneOptions& options)
-      : to_(options.plan.json == kStandardOutput ? stderr : stdout) {}
-  void print(const std::string& text) const {
-    std::fputs(text.c_str(), to_);
-    std::fflush(to_);
-  }
-
- private:
-  std::FILE* to_;
-};
-
-std::string limit_text(const char* of, const std::optional<std::size_t>& limit,
-                       const std::string& origin) {
-  if (!limit) return std::string(of) + " memory without a limit\n";
-  return std::string(of) + " memory " + format_bytes(*limit) + " (" + origin + ")\n";
-}
-
-/// Returns what the search takes for granted.
-std::string premises(const TuneModel& model, const TuneSpace& space, const Target& target) {
-  const RunConfig& base = model.base;
-  const int ranks = target.planned.place.world();
-  const std::int64_t rows = space.step_rows * ranks;
-  const Budget& budget = target.planned.budget;
-  const std::optional<double>& clip = base.optimizer.grad_clip;
-  return device_text(target.device) +
-         limit_text("device", budget.device_limit, budget.device_limit_origin) +
-         limit_text("host", budget.host_limit, budget.host_limit_origin) +
-         fmt::format("a step of {} tokens: {} row{} of {} on {} rank{}; ",
-                     format_count(rows * base.data.sequence_length), rows, rows == 1 ? "" : "s",
-                     base.data.sequence_length, ranks, ranks == 1 ? "" : "s") +
-         (clip ? fmt::format("gradients are clipped at {}\n", *clip) : "no clipping\n");
-}
-
-std::string ring_text(const TuneKeys& keys) {
-  return keys.gradient_ring ? std::to_string(*keys.gradient_ring) : "-";
-}
-
-/// Returns "compute 97 %": the lane that makes up most of a step.
-std::string bound_text(const Prediction& p) {
-  if (p.critical.empty()) return "-";
-  return fmt::format("{} {:.0f} %", p.critical.front().name, 100 * p.critical.front().share);
-}
-
-std::string keys_text(const TuneKeys& keys) {
-  return fmt::format("{:>4} {:>4} {:>6}  {:<11} {:>4}  {}", keys.rows, keys.sub_batches,
-                     keys.passes, enum_name(kUpdateTimingNames, keys.timing), ring_text(keys),
-                     enum_name(kStateDTypeNames, keys.moment_dtype));
-}
-
-constexpr const char* kKeysHeader = "rows  sub passes  timing      ring  moments";
-
-/// Returns the table of the best candidates.
-std::string table(const TuneResult& result) {
-  const auto gib = [](std::size_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(kGiB);
-  };
-  std::string text =
-      fmt::format("{:>2} {:>10} {:>6} {:>10} {:>10} {:>9}  {:<20} {}\n", "", "tokens/s", "MFU",
-                  "step s", "device GiB", "host GiB", "bound by", kKeysHeader);
-  for (std::size_t i = 0; i < result.best.size(); ++i) {
-    const Tuned& t = result.best[i];
-    const Prediction& p = t.prediction;
-    const std::string mfu = p.mfu ? fmt::format("{:.1f} %", 100 * *p.mfu) : "-";
-    const Setup& setup = t.placement.setup;
-    text += fmt::format("{:>2} {:>10} {:>6} {:>10.3f} {:>10.1f} {:>9.1f}  {:<20} {}\n", i + 1,
-                        format_count(static_cast<std::int64_t>(p.tokens_per_s)), mfu, p.step_s,
-                        gib(setup.device_bytes()), gib(setup.host_bytes()), bound_text(p),
-                        keys_text(t.keys));
-  }
-  return text;
-}
-
-/// Returns what a reader of the table should know about the chosen timing.
-std::string remarks(const TuneKeys& keys, bool timing_searched) {
-  if (!timing_searched) return {};
-  switch (keys.timing) {
-    case UpdateTiming::kBeforeUse: return {};
-    case UpdateTiming::kOnArrival:
-      return "on_arrival ends the run at a gradient that is not finite, where before_use skips the "
-             "step (--set optimizer.timing=before_use keeps to that)\n";
-    case UpdateTiming::kSpeculative:
-      return "speculative is predicted for steps that do not clip; those that do take longer\n";
-  }
-  return {};
-}
-
-/// Returns what was found as `--set` takes it.
-std::string chosen_text(const TuneModel& model, const RunConfig& found) {
-  std::string text;
-  for (const std::string& set : model.option_sets) text += " --set " + set;
-  for (const std::string& set : assignments(model.given, found)) text += " --set " + set;
-  return text.empty() ? " nothing: the config is the best of what may be changed" : text;
-}
-
 /// Returns whether a run on this machine would tell what a prediction lacks.
 bool can_be_learnt(const RunConfig& config, const TuneOptions& options) {
   return options.plan.gpu.empty() && config.run.dtype == DType::kBF16 &&
@@ -218,7 +122,7 @@ TunedRun run_to_learn(const RunConfig& config, const TuneOptions& options, Ranks
 /// also where they are not worth keeping.
 StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
                         const TuneOptions& options, Ranks& ranks) {
-  const Page page(options);
+  const TunePage page(options);
   page.print("no rates are known of this device: one run tells them\n");
   const TunedRun run = run_to_learn(result.to_learn_from->put_into(model.base), options, ranks);
   page.print(store_seen_rates(model.base, run));
@@ -234,21 +138,12 @@ StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
   return known;
 }
 
-/// Returns a line of the table of what was measured.
-std::string measured_text(std::size_t place, const TunedRun& run) {
-  return fmt::format("{:>2} {:>10} {:>12.4f} {:>11.4f} {:>11.3f}  {}\n", place,
-                     format_count(static_cast<std::int64_t>(run.tokens_per_s)), run.predicted_s,
-                     run.step_s, run.predicted_s / run.step_s, keys_text(run.keys));
-}
-
 /// Runs the best candidates, chooses one, stores the rates that it had and returns its keys. One
 /// that finds less memory than was planned is told and left out. Throws OutOfMemory if none ran.
 TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const TuneOptions& options,
                       Ranks& ranks) {
-  std::string text = fmt::format("measured, the median of {} steps each:\n", options.steps) +
-                     fmt::format("{:>2} {:>10} {:>12} {:>11} {:>11}  {}\n", "", "tokens/s",
-                                 "predicted s", "measured s", "ratio", kKeysHeader);
-  const Page page(options);
+  std::string text = measured_head(options.steps);
+  const TunePage page(options);
   std::vector<TunedRun> runs;
   std::string refusal;
   const auto count = std::min(result.best.size(), static_cast<std::size_t>(options.measure));
@@ -303,12 +198,10 @@ nlohmann::ordered_json json_of(const TuneResult& result, const TuneModel& model,
   return json;
 }
 
-/// Searches on rank 0 and prints what it found.
-int search_and_print(const TuneOptions& options, const TuneModel& model, Target& target) {
-  const TuneSpace space = tune_space(model, options, target.planned.place.world());
-  if (target.ranks.rank() != 0) return 0;
-  const Page page(options);
-  page.print(premises(model, space, target));
+/// Searches, and learns rates from a run first if they are unknown and runs may be made. Throws
+/// ConfigError if no step can be predicted.
+TuneResult search_best(const TuneOptions& options, const TuneModel& model, const TuneSpace& space,
+                       Target& target) {
   ThreadPool pool(options.threads);
   TuneLimits limits;
   limits.shown = std::max(limits.shown, static_cast<std::size_t>(options.measure));
@@ -319,35 +212,44 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
     return tune(model.base, space, target.planned, pool, limits, &work);
   };
   TuneResult result = search();
-  if (!result.unknown.empty()) {
-    if (options.measure == 0 || !can_be_learnt(model.base, options)) {
-      refuse_unknown(model.base, options, result.unknown);
-    }
-    target.planned.stored = learn_rates(model, result, options, target.ranks);
-    result = search();
-    if (!result.unknown.empty()) refuse_unknown(model.base, options, result.unknown);
+  if (result.unknown.empty()) return result;
+  if (options.measure == 0 || !can_be_learnt(model.base, options)) {
+    refuse_unknown(model.base, options, result.unknown);
   }
-  std::string text = fmt::format("predicted for {}\n{} ways to run it, {} fit, {} of them placed\n",
-                                 result.best.front().prediction.rates, result.candidates,
-                                 result.fitting, result.placed) +
-                     table(result);
-  page.print(text);
+  target.planned.stored = learn_rates(model, result, options, target.ranks);
+  result = search();
+  if (!result.unknown.empty()) refuse_unknown(model.base, options, result.unknown);
+  return result;
+}
+
+/// Writes the config if --output names a file. Returns a line that says how a run begins with it,
+/// or nothing.
+std::string write_config(const TuneOptions& options, const TuneModel& model,
+                         const TuneKeys& chosen) {
+  if (options.output.empty()) return {};
+  save_run_config(chosen.put_into(model.given), options.output);
+  const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;
+  return "written: " + printable_name(options.output.string()) + "; strata train " +
+         printable_name(shell_word(options.output)) + (has_data ? "" : " --set data.train=FILE") +
+         " trains with it\n";
+}
+
+/// Searches on rank 0 and prints what it found.
+int search_and_print(const TuneOptions& options, const TuneModel& model, Target& target) {
+  const TuneSpace space = tune_space(model, options.request, target.planned.place.world());
+  if (target.ranks.rank() != 0) return 0;
+  const TunePage page(options);
+  page.print(premises_text(model, space, target.device, target.planned));
+  const TuneResult result = search_best(options, model, space, target);
+  page.print(found_text(result));
   TuneKeys chosen = result.best.front().keys;
   if (options.measure > 0) chosen = measure_best(result, model.base, options, target.ranks);
-  text = remarks(chosen, space.timing) +
-         "chosen:" + chosen_text(model, chosen.put_into(model.given)) + "\n";
-  page.print(text);
+  page.print(chosen_text(model, space, chosen));
   if (!options.plan.json.empty()) {
     write_json(json_of(result, model, target, chosen), options.plan.json);
   }
-  if (!options.output.empty()) {
-    save_run_config(chosen.put_into(model.given), options.output);
-    const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;
-    text = "written: " + printable_name(options.output.string()) + "; strata train " +
-           printable_name(shell_word(options.output)) + (has_data ? "" : " --set data.train=FILE") +
-           " trains with it\n";
-    page.print(text);
-  } else {
+  page.print(write_config(options, model, chosen));
+  if (options.output.empty()) {
     say_next("the same command with --output FILE writes this as a config to train with");
   }
   return 0;
@@ -357,7 +259,7 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
 
 int tune_command(const TuneOptions& options) {
   require_new(options);
-  const TuneModel model = load_tune_model(options);
+  const TuneModel model = load_tune_model(options.request);
   const std::unique_ptr<Ranks> ranks = planned_ranks("tune", options.plan);
   const auto search = [&] {
     Target target = target_of(model.base, options, *ranks);

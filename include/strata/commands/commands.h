@@ -18,6 +18,7 @@
 #include "strata/data/tokenize.h"
 #include "strata/data/train_tokenizer.h"
 #include "strata/launch/run_ranks.h"
+#include "strata/plan/tune_model.h"
 #include "strata/predict/generation_prediction.h"
 #include "strata/train/training_run.h"
 
@@ -137,19 +138,13 @@ struct DoctorOptions {
 
 /// This is what `tune` is told.
 struct TuneOptions {
-  std::string model;                ///< a Hugging Face folder, its config.json, or a run config
-  std::vector<std::string> sets{};  ///< "a.b=value", as --set gives them
-  PlanOptions plan{};               ///< the machine and the ranks
-  std::string backend{};            ///< run.backend; empty: the config's
-  std::optional<std::int64_t> tokens{};           ///< of a step of all ranks
-  std::optional<std::int64_t> sequence_length{};  ///< data.sequence_length
-  std::string grad_clip{};             ///< optimizer.grad_clip, or "none"; empty: the config's
-  std::vector<std::string> allowed{};  ///< keys that are searched though the config gives them
-  std::filesystem::path output{};      ///< the config is written here; empty: nowhere
-  bool overwrite = false;              ///< a file that lies there is replaced
-  int measure = 0;                     ///< so many of the best are run on this machine
-  std::int64_t steps = 3;              ///< measured of each
-  int threads = 0;                     ///< that predict; 0: one for each usable core
+  TuneRequest request{};
+  PlanOptions plan{};              ///< the machine and the ranks
+  std::filesystem::path output{};  ///< the config is written here; empty: nowhere
+  bool overwrite = false;          ///< a file that lies there is replaced
+  int measure = 0;                 ///< so many of the best are run on this machine
+  std::int64_t steps = 3;          ///< measured of each
+  int threads = 0;                 ///< that predict; 0: one for each usable core
 };
 
 /// Trains a model and writes the run folder that the config names as run.output. What StopSignals

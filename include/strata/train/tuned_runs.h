@@ -1,5 +1,5 @@
-// `tune --measure`: runs the best candidates on this machine, one after the other, and keeps the
-// rates that the chosen one had.
+// Runs that `tune --measure` makes of the best candidates of a search, on this machine and one
+// after the other. The rates that a run had are kept for later predictions.
 
 #pragma once
 

@@ -1,7 +1,7 @@
 // A config.json of Hugging Face and a run config are told apart by their keys. A model alone gets
 // the defaults of a run, rows of up to 4096 tokens and clipping at 1, as most recipes have it.
 
-#include "commands/tune_model.h"
+#include "strata/plan/tune_model.h"
 
 #include <algorithm>
 #include <array>
@@ -42,16 +42,16 @@ bool contains(const std::vector<std::string>& keys, std::string_view key) {
 }
 
 /// Returns the assignments of options that stand for keys, after those of --set.
-std::vector<std::string> assignments(const TuneOptions& options) {
-  std::vector<std::string> sets = options.sets;
-  if (options.sequence_length) {
-    sets.push_back("data.sequence_length=" + std::to_string(*options.sequence_length));
+std::vector<std::string> assignments(const TuneRequest& request) {
+  std::vector<std::string> sets = request.sets;
+  if (request.sequence_length) {
+    sets.push_back("data.sequence_length=" + std::to_string(*request.sequence_length));
   }
-  if (!options.grad_clip.empty()) {
+  if (!request.grad_clip.empty()) {
     sets.push_back("optimizer.grad_clip=" +
-                   (options.grad_clip == "none" ? "null" : options.grad_clip));
+                   (request.grad_clip == "none" ? "null" : request.grad_clip));
   }
-  if (!options.backend.empty()) sets.push_back("run.backend=" + options.backend);
+  if (!request.backend.empty()) sets.push_back("run.backend=" + request.backend);
   return sets;
 }
 
@@ -155,12 +155,12 @@ std::string searched_keys() {
 
 }  // namespace
 
-TuneModel load_tune_model(const TuneOptions& options) {
-  const fs::path file = config_file(options.model);
+TuneModel load_tune_model(const TuneRequest& request) {
+  const fs::path file = config_file(request.model);
   const std::string text = read_text_file(file, kMostConfigBytes);
-  const std::vector<std::string> sets = assignments(options);
+  const std::vector<std::string> sets = assignments(request);
   TuneModel model;
-  model.option_sets.assign(sets.begin() + std::ssize(options.sets), sets.end());
+  model.option_sets.assign(sets.begin() + std::ssize(request.sets), sets.end());
   RunConfig any;
   model.keys = given_paths(fields_of(any), text, file.string());
   const bool model_alone = contains(model.keys, "hidden_size");
@@ -172,40 +172,40 @@ TuneModel load_tune_model(const TuneOptions& options) {
   } else {
     read_run(file, sets, text, model);
   }
-  if (options.tokens && !contains(model.typed_keys, "schedule.step_rows")) {
+  if (request.tokens && !contains(model.typed_keys, "schedule.step_rows")) {
     model.base.schedule.step_rows.reset();
     model.given.schedule.step_rows.reset();
   }
   return model;
 }
 
-TuneSpace tune_space(const TuneModel& model, const TuneOptions& options, int ranks) {
-  for (const std::string& key : options.allowed) {
+TuneSpace tune_space(const TuneModel& model, const TuneRequest& request, int ranks) {
+  for (const std::string& key : request.allowed) {
     if (std::ranges::find(kSearched, key) == kSearched.end()) {
       throw ConfigError("--allow: " + printable_name(shortened(key)) +
                         " is not searched; these are: " + searched_keys());
     }
   }
   const auto searched = [&](std::string_view key, const std::vector<std::string>& given) {
-    return contains(options.allowed, key) || !contains(given, key);
+    return contains(request.allowed, key) || !contains(given, key);
   };
   const bool shape_given = contains(model.keys, "schedule.rows") ||
                            contains(model.keys, "schedule.sub_batches") ||
                            contains(model.keys, "schedule.passes");
   TuneSpace space;
-  if (options.tokens || !shape_given) {
-    const std::int64_t tokens = options.tokens.value_or(kUsualStepTokens * ranks);
+  if (request.tokens || !shape_given) {
+    const std::int64_t tokens = request.tokens.value_or(kUsualStepTokens * ranks);
     space.step_rows = step_rows_of(tokens, model.base.data.sequence_length, ranks);
   } else {
     space.step_rows = given_step_rows(model.base.schedule);
   }
-  const std::vector<std::string>& shape_keys = options.tokens ? model.typed_keys : model.keys;
+  const std::vector<std::string>& shape_keys = request.tokens ? model.typed_keys : model.keys;
   space.rows = searched("schedule.rows", shape_keys);
   space.sub_batches = searched("schedule.sub_batches", shape_keys);
   space.passes = searched("schedule.passes", shape_keys);
   space.timing = searched("optimizer.timing", model.keys);
   space.gradient_ring = searched("optimizer.gradient_ring", model.keys);
-  space.moment_dtype = contains(options.allowed, "optimizer.moment_dtype");
+  space.moment_dtype = contains(request.allowed, "optimizer.moment_dtype");
   return space;
 }
 

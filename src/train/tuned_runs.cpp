@@ -1,6 +1,6 @@
 // Each candidate has a session of its own, which is gone before the next one begins.
 
-#include "commands/tuned_runs.h"
+#include "strata/train/tuned_runs.h"
 
 #include <filesystem>
 
