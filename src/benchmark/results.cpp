@@ -5,7 +5,9 @@
 #include "strata/benchmark/results.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -245,6 +247,15 @@ std::vector<std::string> differing_provenance(const Provenance& a, const Provena
   std::vector<std::string> paths = differing_fields(a, b);
   std::erase_if(paths, [](const std::string& path) { return path == "date" || path == "command"; });
   return paths;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
 }
 
 }  // namespace strata

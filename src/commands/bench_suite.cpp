@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "commands/machine_provenance.h"
-#include "commands/suite_runner.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
@@ -23,6 +22,7 @@
 #include "strata/base/text.h"
 #include "strata/benchmark/results.h"
 #include "strata/benchmark/suite.h"
+#include "strata/benchmark/suite_runner.h"
 #include "strata/benchmark/tables.h"
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
@@ -246,7 +246,8 @@ int bench_suite(const SuiteOptions& options) {
     results.provenance.date = old->provenance.date;
   }
   const std::vector<SuiteJob> jobs = add_records(suite, options, old, results);
-  run_suite(options, jobs, results);
+  run_suite({.launcher = options.launcher, .json = options.json, .markdown = options.markdown},
+            jobs, results);
   std::fputs(to_markdown(results).c_str(), stdout);
   std::fflush(stdout);
   return verdict(results, jobs);

@@ -4,9 +4,7 @@
 
 #include <sys/utsname.h>
 
-#include <array>
 #include <cstddef>
-#include <ctime>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -86,15 +84,6 @@ void ask_gpus(Provenance& machine) {
 }
 
 }  // namespace
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
 
 Provenance this_machine() {
   const BuildInfo build = build_info();

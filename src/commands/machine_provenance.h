@@ -11,7 +11,4 @@ namespace strata {
 /// does not tell is absent; throws nothing of its own.
 [[nodiscard]] Provenance this_machine();
 
-/// Returns this moment as "2026-11-25T10:00:00Z".
-[[nodiscard]] std::string utc_now();
-
 }  // namespace strata

@@ -78,4 +78,7 @@ struct SuiteResults {
 [[nodiscard]] std::vector<std::string> differing_provenance(const Provenance& a,
                                                             const Provenance& b);
 
+/// Returns this moment as dates of results are written: "2026-11-25T10:00:00Z".
+[[nodiscard]] std::string utc_now();
+
 }  // namespace strata

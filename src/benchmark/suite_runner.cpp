@@ -2,7 +2,7 @@
 // hangs costs its own figures alone, finds the device empty, and can be repeated by hand
 // (docs/decisions/0034-runs-of-a-suite-are-processes.md).
 
-#include "commands/suite_runner.h"
+#include "strata/benchmark/suite_runner.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "commands/machine_provenance.h"
 #include "strata/base/child_program.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -85,8 +84,8 @@ std::string why_failed(const ChildEnd& end, const SuiteRow& row) {
 
 class SuiteRunner {
  public:
-  SuiteRunner(const SuiteOptions& options, SuiteResults& results, const std::vector<SuiteJob>& jobs)
-      : options_(options), results_(results), jobs_(jobs), folder_(folder_name(options.json)) {}
+  SuiteRunner(const SuiteRuns& runs, SuiteResults& results, const std::vector<SuiteJob>& jobs)
+      : runs_(runs), results_(results), jobs_(jobs), folder_(folder_name(runs.json)) {}
 
   void run_all() {
     const StopSignals stop;
@@ -139,7 +138,7 @@ class SuiteRunner {
 
   /// Measures one run of a row, which the log calls `name`.
   void run(const SuiteJob& job, const std::string& name, const StopSignals& stop) {
-    std::vector<std::string> words = options_.launcher;
+    std::vector<std::string> words = runs_.launcher;
     words.push_back(fs::read_symlink("/proc/self/exe").string());
     const std::vector<std::string> arguments = arguments_of(job.row);
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -157,8 +156,8 @@ class SuiteRunner {
     // A batch system sends its signal to all processes of a job, and this one may get it last.
     if (end.signalled && !end.told) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (const int signal = stop.received()) {
-      if (!options_.json.empty()) {
-        log::info("what was measured is in {}; --resume measures the rest", options_.json.string());
+      if (!runs_.json.empty()) {
+        log::info("what was measured is in {}; --resume measures the rest", runs_.json.string());
       }
       throw Interrupted(signal);
     }
@@ -195,11 +194,11 @@ class SuiteRunner {
   }
 
   void write() const {
-    if (!options_.json.empty()) write_file(options_.json.string(), to_json(results_));
-    if (!options_.markdown.empty()) write_file(options_.markdown.string(), to_markdown(results_));
+    if (!runs_.json.empty()) write_file(runs_.json.string(), to_json(results_));
+    if (!runs_.markdown.empty()) write_file(runs_.markdown.string(), to_markdown(results_));
   }
 
-  const SuiteOptions& options_;
+  const SuiteRuns& runs_;
   SuiteResults& results_;
   const std::vector<SuiteJob>& jobs_;
   TemporaryFolder folder_;
@@ -208,9 +207,8 @@ class SuiteRunner {
 
 }  // namespace
 
-void run_suite(const SuiteOptions& options, const std::vector<SuiteJob>& jobs,
-               SuiteResults& results) {
-  SuiteRunner(options, results, jobs).run_all();
+void run_suite(const SuiteRuns& runs, const std::vector<SuiteJob>& jobs, SuiteResults& results) {
+  SuiteRunner(runs, results, jobs).run_all();
 }
 
 }  // namespace strata
