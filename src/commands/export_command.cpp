@@ -6,11 +6,11 @@
 #include <string>
 
 #include "commands/find_checkpoint.h"
-#include "commands/new_model.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/export_model.h"
+#include "strata/checkpoint/new_model.h"
 #include "strata/commands/commands.h"
 #include "strata/train/next_step.h"
 

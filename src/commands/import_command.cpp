@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "commands/find_checkpoint.h"
-#include "commands/new_model.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/import_model.h"
+#include "strata/checkpoint/new_model.h"
 #include "strata/commands/commands.h"
 #include "strata/model/families.h"
 #include "strata/model/weights_check.h"

@@ -14,10 +14,10 @@
 #include <system_error>
 #include <vector>
 
-#include "commands/new_folder.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
+#include "strata/checkpoint/new_folder.h"
 #include "strata/commands/commands.h"
 #include "strata/model/config.h"
 #include "strata/tokenizer/add_tokens.h"

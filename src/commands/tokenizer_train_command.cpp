@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "commands/new_folder.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -17,6 +16,7 @@
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/checkpoint/files.h"
+#include "strata/checkpoint/new_folder.h"
 #include "strata/commands/commands.h"
 #include "strata/train/next_step.h"
 

@@ -1,13 +1,12 @@
 // The meter is fed by the threads that write, one at a time, and a signal ends them there.
 
-#include "commands/new_model.h"
-
-#include <fmt/core.h>
+#include "strata/checkpoint/new_model.h"
 
 #include <algorithm>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/work_meter.h"
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <string>
 
-#include "commands/new_folder.h"
 #include "strata/base/thread_pool.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/checkpoint/new_folder.h"
 
 namespace strata {
 

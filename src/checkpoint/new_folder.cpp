@@ -1,7 +1,7 @@
 // Folders are renamed without replacing anything, so the old model steps aside first. Whoever is
 // interrupted between the two finds it under the name that it got.
 
-#include "commands/new_folder.h"
+#include "strata/checkpoint/new_folder.h"
 
 #include <algorithm>
 #include <exception>
