@@ -1,5 +1,5 @@
-// Submits the writes of a snapshot, in the order in which blocks become final, and staged ones
-// last: nobody waits for those. All of them are tasks of one lane, so a snapshot is written front
+// Submits the writes of a save, in the order in which blocks become final, and staged ones
+// last: nobody waits for those. All of them are tasks of one lane, so a save is written front
 // to back, and its commit comes after all of them.
 
 #include "strata/checkpoint/snapshot_writer.h"
@@ -20,7 +20,7 @@ namespace {
 
 bool on_device(const BlockPlan& row) { return row.weight == Home::kDevice; }
 
-/// Returns the bytes of a block's shard in a snapshot.
+/// Returns the bytes of a block's shard in a save.
 std::size_t shard_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId block) {
   return static_cast<std::size_t>(layout.blocks[block].shard_elements(plan.ranks)) *
          plan.updated_bytes();
@@ -167,7 +167,7 @@ SnapshotWriter::SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool&
       wanted_(state.blocks()),
       taken_(state.blocks()),
       updates_(state.blocks()) {
-  // The first snapshot would wait for the system to find memory for the copies.
+  // The first save would wait for the system to find memory for the copies.
   lane_.host_task(
       "touch_staging", [this] { return staging(); }, {.phase = "initialize"},
       [this] { touch_staging(); });
@@ -210,7 +210,7 @@ std::size_t SnapshotWriter::staged_bytes() const {
   return bytes;
 }
 
-/// Returns the tensors of a block that the snapshot under way needs.
+/// Returns the tensors of a block that the save under way needs.
 std::vector<SnapshotWriter::Tensor> SnapshotWriter::wanted_tensors(const BlockState& block) const {
   if (weights_alone_) return {&BlockState::weight};
   std::vector<Tensor> wanted;
@@ -255,7 +255,7 @@ void SnapshotWriter::after_update(BlockId block, Event done) {
   if (++updates_[block] == wanted_update_) take(block, done);
 }
 
-/// Takes the state of a block, which is final after `done`, into the snapshot under way.
+/// Takes the state of a block, which is final after `done`, into the save under way.
 void SnapshotWriter::take(BlockId block, Event done) {
   if (wanted_[block] == 0) return;
   wanted_[block] = 0;
@@ -388,7 +388,7 @@ void SnapshotWriter::wait(const std::function<void()>& meanwhile) {
     return end_.wait_for(lock, std::chrono::milliseconds(100), [this] { return ended_; });
   };
   while (meanwhile && !ended()) {
-    device_.throw_if_failed();  // a lane that has failed ends no snapshot
+    device_.throw_if_failed();  // a lane that has failed ends no save
     meanwhile();
   }
   device_.wait(*committed_);
