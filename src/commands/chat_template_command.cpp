@@ -10,12 +10,12 @@
 #include <system_error>
 #include <utility>
 
-#include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "strata/chat/chat_template.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/commands/generate.h"
+#include "strata/runfiles/find_checkpoint.h"
 #include "strata/runfiles/run_folder.h"
 #include "strata/tokenizer/tokenizer.h"
 #include "strata/train/run_tokenizer.h"

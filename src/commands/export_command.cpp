@@ -5,13 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/export_model.h"
 #include "strata/checkpoint/new_model.h"
 #include "strata/commands/commands.h"
+#include "strata/runfiles/find_checkpoint.h"
 #include "strata/train/next_step.h"
 
 namespace strata {

@@ -9,7 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -18,6 +17,7 @@
 #include "strata/commands/commands.h"
 #include "strata/model/families.h"
 #include "strata/model/weights_check.h"
+#include "strata/runfiles/find_checkpoint.h"
 #include "strata/train/next_step.h"
 
 namespace strata {

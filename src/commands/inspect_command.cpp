@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "commands/find_checkpoint.h"
 #include "commands/inspect_step.h"
 #include "commands/inspect_tokens.h"
 #include "commands/tensor_files.h"
@@ -27,6 +26,7 @@
 #include "strata/checkpoint/load_state.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
+#include "strata/runfiles/find_checkpoint.h"
 
 namespace strata {
 namespace {

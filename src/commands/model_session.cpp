@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/launch/backend_choice.h"
+#include "strata/runfiles/find_checkpoint.h"
 
 namespace strata {
 

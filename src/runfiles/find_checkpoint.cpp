@@ -1,7 +1,7 @@
 // A run folder and a Hugging Face model both have a config.json, so what only one of them has
 // decides: a manifest, a folder of checkpoints, files of weights.
 
-#include "commands/find_checkpoint.h"
+#include "strata/runfiles/find_checkpoint.h"
 
 #include <algorithm>
 #include <system_error>

@@ -1,6 +1,6 @@
-// What a path on the command line means where a checkpoint is expected: the folder of one, a run
-// folder, the folder in it that holds its checkpoints, or a Hugging Face model. `inspect`,
-// `export` and `import` ask.
+// Finds what a path means that a user gives where a checkpoint is expected: the folder of a
+// checkpoint, a run folder, the folder in it that holds its checkpoints, or a Hugging Face model.
+// Everything that reads a model or a checkpoint of a run by its name asks here.
 #pragma once
 
 #include <filesystem>
