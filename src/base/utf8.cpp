@@ -1,7 +1,9 @@
-// Checks UTF-8. Runs of ASCII are checked eight bytes at a time, because most text is little else.
+// Checks and mends UTF-8. Runs of ASCII are checked eight bytes at a time, because most text is
+// little else.
 
 #include "strata/base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -26,6 +28,22 @@ Sequence sequence_of(unsigned char lead) {
   if (lead == 0xF4) return {.length = 3, .high = 0x8F};
   if (lead >= 0xF1 && lead <= 0xF3) return {.length = 3};
   return {};
+}
+
+/// Returns how many bytes of `text`, which begins with no valid character, are the beginning of
+/// one; at least 1.
+std::size_t maximal_subpart(std::string_view text) {
+  const auto byte_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const Sequence s = sequence_of(byte_at(0));
+  const std::size_t end = std::min(s.length + 1, text.size());
+  std::size_t bytes = 1;
+  while (bytes < end) {
+    const unsigned char low = bytes == 1 ? s.low : 0x80;
+    const unsigned char high = bytes == 1 ? s.high : 0xBF;
+    if (byte_at(bytes) < low || byte_at(bytes) > high) break;
+    ++bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -56,6 +74,19 @@ std::size_t valid_utf8_bytes(std::string_view text) {
     i += s.length + 1;
   }
   return i;
+}
+
+std::string with_valid_utf8(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+  std::string mended;
+  while (true) {
+    const std::size_t valid = valid_utf8_bytes(text);
+    mended += text.substr(0, valid);
+    text.remove_prefix(valid);
+    if (text.empty()) return mended;
+    mended += kReplacement;
+    text.remove_prefix(maximal_subpart(text));
+  }
 }
 
 }  // namespace strata

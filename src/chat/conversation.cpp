@@ -1,4 +1,5 @@
-// Reads conversations, and makes values of them that know which message they are from.
+// Reads conversations from JSON or takes them as texts, and makes values of them for templates,
+// each of which knows which message it is from.
 
 #include "strata/chat/conversation.h"
 
@@ -103,6 +104,20 @@ Conversation Conversation::parse(std::string_view json, const std::string& name)
     chat::tidy_message(message, name + ": message " + std::to_string(number));
     data->learnt.push_back(chat::is_learnt(message, name + ": message " + std::to_string(number)));
     data->has_other_forms |= chat::has_other_forms(message);
+  }
+  return Conversation(std::move(data));
+}
+
+Conversation Conversation::of(const std::vector<ChatMessage>& messages) {
+  constexpr std::size_t kBytesAroundMessage = 26;  // keys, quotes and braces of its JSON
+  auto data = std::make_unique<Data>();
+  data->messages = Json::array();
+  data->variables = Json::object();
+  for (const ChatMessage& message : messages) {
+    data->messages.push_back({{"role", message.role}, {"content", message.content}});
+    data->roles.push_back(message.role);
+    data->learnt.push_back(true);
+    data->bytes += message.role.size() + message.content.size() + kBytesAroundMessage;
   }
   return Conversation(std::move(data));
 }

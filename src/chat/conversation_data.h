@@ -1,4 +1,4 @@
-// The parsed JSON of a conversation, and the variables that it is for templates.
+// What a conversation holds, as JSON values, and the variables that templates get of it.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Conversation::Data {
   std::vector<std::string> roles;    ///< of the messages
   std::vector<bool> learnt;          ///< whether the loss of a message may count
   bool has_other_forms = false;      ///< whether the forms of it differ, see chat::Form
-  std::size_t bytes = 0;             ///< of the text that all this was parsed from
+  std::size_t bytes = 0;  ///< about those of its JSON text, which limit a template's work
 };
 
 namespace chat {

@@ -10,28 +10,24 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "commands/completions.h"
 #include "commands/model_session.h"
 #include "strata/base/error.h"
-#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 #include "strata/commands/generate.h"
 
 namespace strata {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json message(const char* role, const std::string& text) {
-  return {{"role", role}, {"content", text}};
-}
-
-Conversation conversation_of(const Json& messages) {
-  return Conversation::parse(json_text(messages, kOneLine, NotUtf8::kReplace), "the conversation");
+/// Returns what somebody says; a terminal need not send UTF-8.
+ChatMessage message(const char* role, const std::string& text) {
+  return {.role = role, .content = with_valid_utf8(text)};
 }
 
 }  // namespace
@@ -50,7 +46,7 @@ int chat_command(const ChatOptions& options) {
   const std::unique_ptr<GenerationSession> session =
       model.load(context, {}, settings.sampling.repeat_penalty != 1);
   Generator generator(session->engine());
-  Json messages = Json::array();
+  std::vector<ChatMessage> messages;
   if (!options.system.empty()) messages.push_back(message("system", options.system));
   const bool asks = isatty(STDIN_FILENO) != 0;
   if (asks) log::info("chat     each line is answered; Ctrl-D ends it");
@@ -62,7 +58,7 @@ int chat_command(const ChatOptions& options) {
     messages.push_back(message("user", said));
     Prompt prompt{.id = "1",
                   .where = "the conversation",
-                  .ids = model.text().encode(conversation_of(messages)),
+                  .ids = model.text().encode(Conversation::of(messages)),
                   .settings = settings,
                   .is_conversation = true};
     complete_prompt(prompt, context);

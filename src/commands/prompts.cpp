@@ -10,6 +10,7 @@
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 #include "strata/commands/generate.h"
 
 namespace strata {
@@ -17,24 +18,28 @@ namespace {
 
 using Json = JsonRecord::Json;
 
-std::string said(const std::string& role, const std::string& text) {
-  return json_text(Json{{"role", role}, {"content", text}});
+std::vector<std::int32_t> ids_of_conversation(const PromptReading& how,
+                                              const Conversation& conversation) {
+  return how.text.encode(conversation,
+                         how.parse_special ? SpecialTextsOf::kAll : SpecialTextsOf::kTemplate);
 }
 
-std::vector<std::int32_t> ids_of_conversation(const PromptReading& how, const std::string& json,
-                                              const std::string& where) {
-  return how.text.encode(Conversation::parse(json, where),
-                         how.parse_special ? SpecialTextsOf::kAll : SpecialTextsOf::kTemplate);
+/// Returns the conversation in which a user says `text`.
+Conversation asking(const PromptReading& how, const std::string& text) {
+  if (valid_utf8_bytes(text) != text.size()) {
+    throw ConfigError("the prompt is not valid UTF-8; convert it, as with iconv");
+  }
+  std::vector<ChatMessage> messages;
+  if (!how.system.empty()) messages.push_back({.role = "system", .content = how.system});
+  messages.push_back({.role = "user", .content = text});
+  return Conversation::of(messages);
 }
 
 std::vector<std::int32_t> ids_of_text(const PromptReading& how, const std::string& text,
                                       const std::string& where) {
   try {
     if (!how.chat) return how.text.encode(text, how.parse_special);
-    const std::string system = how.system.empty() ? "" : said("system", how.system) + ", ";
-    return ids_of_conversation(how, "[" + system + said("user", text) + "]", where);
-  } catch (const Json::exception&) {
-    throw ConfigError(where + ": the prompt is not valid UTF-8; convert it, as with iconv");
+    return ids_of_conversation(how, asking(how, text));
   } catch (const Error& error) {
     throw ConfigError(where + ": " + error.what());
   }
@@ -55,7 +60,7 @@ std::vector<std::int32_t> ids_of_record(const PromptReading& how, const JsonReco
     return ids_of_text(how, prompt->get<std::string>(), record.where());
   }
   try {
-    return ids_of_conversation(how, json, record.where());
+    return ids_of_conversation(how, Conversation::parse(json, record.where()));
   } catch (const IoError& error) {  // it names the place itself
     throw ConfigError(error.what());
   } catch (const ConfigError& error) {

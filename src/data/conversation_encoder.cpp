@@ -71,6 +71,12 @@ std::string_view without_space_around(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
+/// Returns the shortest conversation that has an answer, to see what a template makes of it.
+Conversation question_and_answer() {
+  return Conversation::of(
+      {{.role = "user", .content = "a"}, {.role = "assistant", .content = "b"}});
+}
+
 }  // namespace
 
 ChatLoss parse_chat_loss(std::string_view text) {
@@ -153,8 +159,7 @@ std::vector<std::int32_t> ConversationEncoder::encode_prompt(const Conversation&
 }
 
 std::vector<std::string> ConversationEncoder::markers_without_token() const {
-  const auto probe = Conversation::parse(
-      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])", "probe");
+  const Conversation probe = question_and_answer();
   std::string written;
   try {
     written = template_.render(probe, options_).text;
@@ -178,8 +183,7 @@ std::vector<std::string> ConversationEncoder::markers_without_token() const {
 }
 
 TurnEnd ConversationEncoder::turn_end() const {
-  const auto probe = Conversation::parse(
-      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])", "probe");
+  const Conversation probe = question_and_answer();
   RenderedChat rendered;
   try {
     rendered = template_.render(probe, options_);

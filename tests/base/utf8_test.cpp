@@ -2,8 +2,11 @@
 
 #include "strata/base/utf8.h"
 
+#include <random>
+#include <string>
 #include <string_view>
 
+#include "strata/base/json.h"
 #include "support/catch.h"
 
 namespace strata {
@@ -22,6 +25,22 @@ TEST_CASE("UTF-8 is what the Unicode standard says it is") {
     INFO(bad);
     CHECK(valid_utf8_bytes(bad) < std::string_view(bad).size());
   }
+}
+
+TEST_CASE("what is not UTF-8 becomes U+FFFD as in JSON that is written with replacements") {
+  std::mt19937 random(7);
+  // Bytes that begin, continue and spoil characters, often enough to meet all ways of going wrong.
+  constexpr std::string_view kBytes =
+      "ab\x80\x8f\x9f\xa0\xbf\xc1\xc3\xe0\xe2\xed\xef\xf0\xf1\xf4\xf5\xff";
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text(1 + random() % 12, ' ');
+    for (char& byte : text) byte = kBytes[random() % kBytes.size()];
+    const nlohmann::json json = text;
+    const auto written = json_text(json, kOneLine, NotUtf8::kReplace);
+    REQUIRE(with_valid_utf8(text) == parse_json<nlohmann::json>(written).get<std::string>());
+  }
+  CHECK(with_valid_utf8("").empty());
+  CHECK(with_valid_utf8("\xe2\x82\xac and \xe2\x82") == "\xe2\x82\xac and \xef\xbf\xbd");
 }
 
 }  // namespace

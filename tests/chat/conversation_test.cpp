@@ -3,7 +3,10 @@
 #include "strata/chat/conversation.h"
 
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "strata/base/json.h"
 #include "strata/chat/chat_template.h"
 #include "support/catch.h"
 
@@ -33,6 +36,36 @@ TEST_CASE("a conversation is a list of messages, or an object that has one") {
       R"({"id": 7, "messages": [{"role": "user"}, {"role": "assistant"}], "tools": null})", "test");
   CHECK(object.size() == 2);
   CHECK(object.role(1) == "assistant");
+}
+
+TEST_CASE("a conversation of texts renders as the JSON of its messages does") {
+  const std::vector<ChatMessage> messages{
+      {.role = "system", .content = "Say \"yes\".\n\t"},
+      {.role = "user", .content = "caf\xC3\xA9 {{ 1 }} \\n \x1b[0m"},
+      {.role = "assistant", .content = ""}};
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const ChatMessage& message : messages) {
+    json.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  const Conversation made = Conversation::of(messages);
+  const Conversation parsed = Conversation::parse(json_text(json), "test");
+  REQUIRE(made.size() == parsed.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    CHECK(made.role(i) == parsed.role(i));
+    CHECK(made.is_learnt(i) == parsed.is_learnt(i));
+  }
+  RenderOptions options;
+  options.bos_token = "<s>";
+  options.eos_token = "</s>";
+  std::vector<std::string> sources;
+  for (const std::string_view name : ChatTemplate::built_in_names()) {
+    sources.emplace_back(ChatTemplate::built_in(name).source());
+  }
+  sources.emplace_back("{{ messages | tojson }}{{ tools is none }}{{ documents is none }}");
+  for (const std::string& source : sources) {
+    const ChatTemplate chat_template = ChatTemplate::parse(source, "test");
+    CHECK(chat_template.render(made, options).text == chat_template.render(parsed, options).text);
+  }
 }
 
 TEST_CASE("what is no conversation is refused with its place") {

@@ -1,16 +1,27 @@
-// A conversation as data sets hold it: one JSON value with messages and what belongs to them.
-// Templates render it; it never changes.
+// A conversation is a list of messages with what belongs to them. Data sets hold it as one JSON
+// value, which is parsed here; a program that talks makes it of the texts that were said. Templates
+// render it, and it never changes.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace strata {
 
+/// A message that is a text: who says it, and what. Both are valid UTF-8.
+struct ChatMessage {
+  std::string role;  ///< "system", "user", "assistant" or another one that the template knows
+  std::string content;
+};
+
 class Conversation {
  public:
+  /// Makes a conversation of messages that are texts, without tools or documents. It renders as the
+  /// same list of messages does that parse() reads from JSON.
+  [[nodiscard]] static Conversation of(const std::vector<ChatMessage>& messages);
   /// Parses a list of messages, or an object with "messages" and, if it has them, "tools",
   /// "documents" and "chat_template_kwargs", whose entries are variables of the template. A message
   /// is an object with a "role"; its "weight", 0 or 1, or "train", true or false, may say whether
