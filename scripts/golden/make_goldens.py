@@ -20,6 +20,7 @@ import transformers
 import generation
 import models
 import operators
+import rope_scaling
 
 
 def main():
@@ -34,6 +35,7 @@ def main():
     operators.make(folder)
     models.make(folder)
     generation.make(folder)
+    rope_scaling.make(folder)
     (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
     for file in sorted(p for p in folder.rglob("*") if p.is_file()):
         print(f"{file.stat().st_size:9d} {file.relative_to(folder)}")

@@ -3,6 +3,7 @@
 
 #include "strata/model/config.h"
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,20 +22,51 @@ constexpr double kMostLayers = 1 << 10;
 }  // namespace
 
 void RopeScaling::fields(FieldList& f) {
-  f.choice("rope_type", rope_type, kRopeTypeNames,
-           "Says how wavelengths are scaled: default changes nothing, llama3 stretches long "
-           "wavelengths, as Llama 3.1 does for rows longer than it was first trained on.");
-  f.add("factor", factor,
-        "Sets what llama3 multiplies long wavelengths by. Raise it for longer rows.");
+  f.choice(
+      "rope_type", rope_type, kRopeTypeNames,
+      "Says how wavelengths are scaled: default changes nothing, linear stretches all of them, "
+      "yarn and llama3 stretch long ones, as Qwen2.5 and Llama 3.1 do for rows longer than they "
+      "were first trained on. dynamic stretches nothing in rows of up to "
+      "max_position_embeddings, which no row exceeds.");
+  f.add("factor", factor, "Sets what wavelengths are multiplied by. Raise it for longer rows.");
   f.add("low_freq_factor", low_freq_factor,
-        "Sets which wavelengths are long: those above original_max_position_embeddings over this "
-        "are stretched in full. It belongs to a model's weights.");
+        "Sets which wavelengths are long for llama3: those above original_max_position_embeddings "
+        "over this are stretched in full. It belongs to a model's weights.");
   f.add("high_freq_factor", high_freq_factor,
-        "Sets which wavelengths are short: those below original_max_position_embeddings over this "
-        "stay, and between the two the factor rises. It belongs to a model's weights.");
+        "Sets which wavelengths are short for llama3: those below original_max_position_embeddings "
+        "over this stay, and between the two the factor rises. It belongs to a model's weights.");
   f.add("original_max_position_embeddings", original_max_position_embeddings,
         "Says how many tokens the longest row had before the stretching. It belongs to a model's "
         "weights.");
+  f.add("beta_fast", beta_fast,
+        "Sets which wavelengths are short for yarn: those that turn more often than this in "
+        "original_max_position_embeddings stay. It belongs to a model's weights.");
+  f.add(
+      "beta_slow", beta_slow,
+      "Sets which wavelengths are long for yarn: those that turn less often than this are "
+      "stretched in full, and between the two the factor rises. It belongs to a model's weights.");
+  f.add("truncate", truncate,
+        "Has yarn move both bounds outwards to whole dimensions. It belongs to a model's weights.");
+  f.add("attention_factor", attention_factor,
+        "Sets what yarn multiplies cosines and sines by. Absent, it follows from factor: "
+        "0.1 ln(factor) + 1. It belongs to a model's weights.");
+  f.add(
+      "mscale", mscale,
+      "Sets, with mscale_all_dim, what attention_factor follows from where it is absent: "
+      "(0.1 mscale ln(factor) + 1) / (0.1 mscale_all_dim ln(factor) + 1). It belongs to a model's "
+      "weights.");
+  f.add("mscale_all_dim", mscale_all_dim, "See mscale. It belongs to a model's weights.");
+}
+
+double RopeScaling::magnitude() const {
+  if (rope_type != RopeType::kYarn) return 1;
+  if (attention_factor) return *attention_factor;
+  const auto of_scale = [&](double scale) {
+    return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+  };
+  const double both = mscale.value_or(0) * mscale_all_dim.value_or(0);
+  return both == 0 ? of_scale(1)
+                   : of_scale(mscale.value_or(1)) / of_scale(mscale_all_dim.value_or(1));
 }
 
 void LlamaConfig::fields(FieldList& f) {
@@ -94,6 +126,34 @@ void LlamaConfig::fields(FieldList& f) {
       .at_least(0);
 }
 
+namespace {
+
+/// Calls add(key, text) for what is wrong with the numbers that the type of the scaling reads.
+template <class Add>
+void validate_scaling(const RopeScaling& s, const Add& add) {
+  if (s.rope_type == RopeType::kDefault) return;
+  if (!(s.factor >= 1)) add("rope_scaling.factor", "must be at least 1");
+  const bool yarn = s.rope_type == RopeType::kYarn;
+  const bool llama3 = s.rope_type == RopeType::kLlama3;
+  if ((yarn || llama3) && s.original_max_position_embeddings < 1) {
+    add("rope_scaling.original_max_position_embeddings", "must be at least 1");
+  }
+  if (llama3 && !(s.low_freq_factor > 0)) add("rope_scaling.low_freq_factor", "must be above 0");
+  if (llama3 && !(s.high_freq_factor > s.low_freq_factor)) {
+    add("rope_scaling.high_freq_factor", "must be above low_freq_factor");
+  }
+  if (!yarn) return;
+  if (!(s.beta_slow > 0)) add("rope_scaling.beta_slow", "must be above 0");
+  if (!(s.beta_fast >= s.beta_slow)) add("rope_scaling.beta_fast", "must be at least beta_slow");
+  if (!(s.magnitude() > 0) || !std::isfinite(s.magnitude())) {
+    add("rope_scaling.attention_factor",
+        "must be above 0, and with mscale and mscale_all_dim it is " +
+            std::to_string(s.magnitude()));
+  }
+}
+
+}  // namespace
+
 std::int64_t LlamaConfig::parameter_count() const { return spec_of(*this).parameter_count(); }
 
 void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) const {
@@ -116,16 +176,9 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
       add("head_dim", "must be even for rotary embeddings, not " + std::to_string(head_size()));
     }
   }
-  if (rope_scaling && rope_scaling->rope_type == RopeType::kLlama3) {
-    const RopeScaling& s = *rope_scaling;
-    if (!(s.factor >= 1)) add("rope_scaling.factor", "must be at least 1");
-    if (!(s.low_freq_factor > 0)) add("rope_scaling.low_freq_factor", "must be above 0");
-    if (!(s.high_freq_factor > s.low_freq_factor)) {
-      add("rope_scaling.high_freq_factor", "must be above low_freq_factor");
-    }
-    if (s.original_max_position_embeddings < 1) {
-      add("rope_scaling.original_max_position_embeddings", "must be at least 1");
-    }
+  if (rope_scaling) validate_scaling(*rope_scaling, add);
+  if (rope_scaling && rope_scaling->rope_type == RopeType::kYarn && !(rope_theta > 1)) {
+    add("rope_theta", "must be above 1 for yarn");
   }
 }
 

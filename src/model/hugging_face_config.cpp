@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "rope_keys.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -163,8 +164,27 @@ void check_supported(const Json& json, const ModelClass& model_class, ConfigProb
   }
 }
 
+/// Returns the values of the keys that a type of scaling reads. Where no original length is said,
+/// it is `original`.
+Json scaling_of(RopeType type, const Json& rope, std::string_view key, const Json& original,
+                ConfigProblems& problems) {
+  const std::string type_name(enum_name(kRopeTypeNames, type));
+  Json scaling{{"rope_type", type_name}};
+  for (const RopeKey& wanted : rope_keys(type)) {
+    Json value = value_at(rope, wanted.name);
+    if (value.is_null() && wanted.name == kOriginalLength) value = original;
+    if (value.is_null() && wanted.required) {
+      problems.add(std::string(key) + '.' + std::string(wanted.name),
+                   "is required for " + type_name);
+    }
+    if (!value.is_null() || wanted.required) scaling[wanted.name] = value;
+  }
+  return scaling;
+}
+
 /// Returns `rope_scaling` with its type under its present name, or null if nothing is scaled.
-Json normalised_rope_scaling(const Json& rope, std::string_view key, ConfigProblems& problems) {
+Json normalised_rope_scaling(const Json& rope, std::string_view key, const Json& original,
+                             ConfigProblems& problems) {
   const auto path = [&](std::string_view name) {
     return std::string(key) + '.' + std::string(name);
   };
@@ -183,26 +203,29 @@ Json normalised_rope_scaling(const Json& rope, std::string_view key, ConfigProbl
   if (type.is_null() && !value_at(rope, "factor").is_null()) {
     problems.add(path("rope_type"), "is required beside factor");
   }
-  if (type.is_null() || type == "default") return nullptr;
-  if (type != "llama3") {
-    problems.add(path("rope_type"),
-                 "\"default\" and \"llama3\" are supported, found " + shown(type));
-    return nullptr;
+  if (type.is_null()) return nullptr;
+  std::string known;
+  for (const auto& [value, name] : kRopeTypeNames) {
+    if (type == name) {
+      return value == RopeType::kDefault ? Json()
+                                         : scaling_of(value, rope, key, original, problems);
+    }
+    known += (known.empty() ? "\"" : ", \"") + std::string(name) + '"';
   }
-  Json scaling{{"rope_type", type}};
-  for (const char* name :
-       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
-    const Json value = value_at(rope, name);
-    if (value.is_null()) problems.add(path(name), "is required for llama3");
-    scaling[name] = value;
-  }
-  return scaling;
+  problems.add(path("rope_type"), known + " are supported, found " + shown(type));
+  return nullptr;
 }
 
 /// Takes theta and scaling of the rotary embedding into `known`. Transformers 5 writes both as
 /// rope_parameters, and where a file has the older keys as well, programs differ in what they
 /// take: so they must agree.
-void take_rope(const Json& json, Json& known, ConfigProblems& problems) {
+void take_rope(const Json& json, const ModelClass& model_class, Json& known,
+               ConfigProblems& problems) {
+  // What transformers takes for the length of rows before they were stretched, if no scaling says
+  // it.
+  const Json outside = value_at(json, kOriginalLength);
+  Json original = outside.is_null() ? value_at(json, "max_position_embeddings") : outside;
+  if (original.is_null()) original = model_class.max_position_embeddings;
   Json scaling = nullptr;
   bool taken = false;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -212,7 +235,7 @@ void take_rope(const Json& json, Json& known, ConfigProblems& problems) {
       problems.add(key, "expected an object or null, found " + shown(rope));
       continue;
     }
-    const Json own = normalised_rope_scaling(rope, key, problems);
+    const Json own = normalised_rope_scaling(rope, key, original, problems);
     if (taken && own != scaling) {
       problems.add("rope_scaling", "is " + shown(rope) +
                                        ", but rope_parameters says otherwise; "
@@ -231,12 +254,10 @@ void take_rope(const Json& json, Json& known, ConfigProblems& problems) {
     }
     known["rope_theta"] = theta;
   }
-  const Json outside = value_at(json, "original_max_position_embeddings");
-  if (scaling.is_object() && !outside.is_null() &&
-      outside != scaling["original_max_position_embeddings"]) {
-    problems.add("original_max_position_embeddings",
-                 "is " + shown(outside) + ", but that of the rope scaling is " +
-                     shown(scaling["original_max_position_embeddings"]) + "; leave it out");
+  if (scaling.contains(kOriginalLength) && !outside.is_null() &&
+      outside != scaling[kOriginalLength]) {
+    problems.add(kOriginalLength, "is " + shown(outside) + ", but that of the rope scaling is " +
+                                      shown(scaling[kOriginalLength]) + "; leave it out");
   }
   known["rope_scaling"] = scaling;
 }
@@ -262,7 +283,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     if (!value.is_null()) known[field.key] = value;
   }
   known["model_type"] = model_class.type_name();
-  take_rope(json, known, problems);
+  take_rope(json, model_class, known, problems);
   problems.throw_if_any(source);
 
   read_fields(fields, json_text(known), source);

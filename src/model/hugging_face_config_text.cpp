@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "rope_keys.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/model/config.h"
@@ -60,9 +61,16 @@ Json new_model(ModelType type) {
 Json value_of(const Field& field) {
   if (field.type != FieldType::kSection) return parse_json<Json>(field_text(field));
   if (std::holds_alternative<std::monostate>(field.get())) return nullptr;
-  Json section = parse_json<Json>(write_fields(field.section()));
-  const bool no_scaling = section.at("rope_type") == enum_name(kRopeTypeNames, RopeType::kDefault);
-  return no_scaling ? Json() : section;
+  const Json section = parse_json<Json>(write_fields(field.section()));
+  for (const auto& [type, name] : kRopeTypeNames) {
+    if (section.at("rope_type") != name || type == RopeType::kDefault) continue;
+    Json scaling{{"rope_type", name}};
+    for (const RopeKey& key : rope_keys(type)) {  // transformers warns of others
+      if (!section.at(key.name).is_null()) scaling[key.name] = section.at(key.name);
+    }
+    return scaling;
+  }
+  return nullptr;
 }
 
 /// Sets what a config says of the rotary embedding in the keys that all versions of transformers

@@ -1,8 +1,9 @@
-// Computes the angles of the rotary embedding, with Llama 3.1's rescaling of wavelengths where the
-// config asks for it.
+// Computes the angles of the rotary embedding, with the scaling of wavelengths that the config asks
+// for.
 
 #include "strata/model/rope_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -22,25 +23,71 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
   return (1.0 - blend) * frequency / scaling.factor + blend * frequency;
 }
 
+/// Returns the dimension, of pairs, whose wave turns so often in so many positions; it is no whole
+/// number, and may lie outside of those that there are.
+double dimension_turning(double turns, double positions, const RopeSpec& rope) {
+  return static_cast<double>(rope.width) * std::log(positions / (turns * 2.0 * std::numbers::pi)) /
+         (2.0 * std::log(rope.theta));
+}
+
+/// The dimensions between which yarn blends: below the first waves are kept, above the last they
+/// are slowed in full.
+struct YarnBounds {
+  double first = 0;
+  double last = 0;
+};
+
+YarnBounds yarn_bounds(const RopeSpec& rope, const RopeScaling& scaling) {
+  const auto positions = static_cast<double>(scaling.original_max_position_embeddings);
+  YarnBounds bounds{dimension_turning(scaling.beta_fast, positions, rope),
+                    dimension_turning(scaling.beta_slow, positions, rope)};
+  if (scaling.truncate) bounds = {std::floor(bounds.first), std::ceil(bounds.last)};
+  bounds.first = std::max(bounds.first, 0.0);
+  bounds.last = std::min(bounds.last, static_cast<double>(rope.width - 1));
+  constexpr double kLeast = 0.001;  // as transformers has it where both are the same
+  if (bounds.first == bounds.last) bounds.last += kLeast;
+  return bounds;
+}
+
+/// Returns the frequencies of all pairs of dimensions, [D/2].
+std::vector<double> frequencies_of(const RopeSpec& rope) {
+  const std::int64_t half = rope.width / 2;
+  const RopeScaling scaling = rope.scaling.value_or(RopeScaling{});
+  const YarnBounds bounds =
+      scaling.rope_type == RopeType::kYarn ? yarn_bounds(rope, scaling) : YarnBounds{};
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < half; ++i) {
+    double frequency = std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(half));
+    switch (scaling.rope_type) {
+      case RopeType::kDefault:
+      case RopeType::kDynamic: break;
+      case RopeType::kLinear: frequency /= scaling.factor; break;
+      case RopeType::kLlama3: frequency = llama3_frequency(frequency, scaling); break;
+      case RopeType::kYarn: {
+        const double slowed = std::clamp(
+            (static_cast<double>(i) - bounds.first) / (bounds.last - bounds.first), 0.0, 1.0);
+        frequency = slowed * frequency / scaling.factor + (1.0 - slowed) * frequency;
+        break;
+      }
+    }
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
+
 }  // namespace
 
 RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions) {
-  const std::int64_t half = rope.width / 2;
-  std::vector<double> frequencies;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const double frequency =
-        std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(half));
-    const bool slowed = rope.scaling && rope.scaling->rope_type == RopeType::kLlama3;
-    frequencies.push_back(slowed ? llama3_frequency(frequency, *rope.scaling) : frequency);
-  }
+  const std::vector<double> frequencies = frequencies_of(rope);
+  const double magnitude = rope.scaling ? rope.scaling->magnitude() : 1.0;
   RopeTable table;
-  table.cos.reserve(static_cast<std::size_t>(positions * half));
-  table.sin.reserve(static_cast<std::size_t>(positions * half));
+  table.cos.reserve(static_cast<std::size_t>(positions) * frequencies.size());
+  table.sin.reserve(static_cast<std::size_t>(positions) * frequencies.size());
   for (std::int64_t p = 0; p < positions; ++p) {
     for (const double frequency : frequencies) {
       const double angle = static_cast<double>(p) * frequency;
-      table.cos.push_back(std::cos(angle));
-      table.sin.push_back(std::sin(angle));
+      table.cos.push_back(magnitude * std::cos(angle));
+      table.sin.push_back(magnitude * std::sin(angle));
     }
   }
   return table;

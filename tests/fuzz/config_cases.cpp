@@ -43,6 +43,7 @@ const std::vector<Config>& flavours() {
        {"run.eval_every", "1"}},
       {{"model.rope_scaling.rope_type", "\"llama3\""},
        {"model.rope_scaling.original_max_position_embeddings", "16"}},
+      {{"model.rope_scaling.rope_type", "\"yarn\""}, {"model.rope_scaling.mscale", "2"}},
       {{"model.tie_word_embeddings", "true"}, {"model.head_dim", "6"}},
       {{"memory.device_limit", "\"24GiB\""}, {"memory.host_limit", "\"128GiB\""}},
       {{"memory.spill_limit", "\"1MiB\""}, {"hardware.peak_tflops", "100"}},

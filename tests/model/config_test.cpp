@@ -186,6 +186,38 @@ TEST_CASE("llama3 scaling is read under the old, the present and the nested key"
   CHECK(nested.rope_theta == 250000.0);
 }
 
+TEST_CASE("linear and yarn scalings are read, and written again as they were meant") {
+  const auto again = [](const LlamaConfig& config) {
+    return strata::parse_llama_config(
+        strata::llama_config_text(config, strata::DType::kBF16, std::nullopt), "again");
+  };
+  const LlamaConfig linear = load_with(R"("rope_scaling": {"type": "linear", "factor": 4})");
+  CHECK(linear.rope_scaling == RopeScaling{.rope_type = RopeType::kLinear, .factor = 4});
+  CHECK(again(linear) == linear);
+  const LlamaConfig yarn = load_with(
+      R"("max_position_embeddings": 4096, "rope_scaling": {"rope_type": "yarn", "factor": 4})");
+  RopeScaling expected{.rope_type = RopeType::kYarn, .factor = 4};
+  expected.original_max_position_embeddings = 4096;  // as transformers has it where nobody says it
+  CHECK(yarn.rope_scaling == expected);
+  CHECK(again(yarn) == yarn);
+  const LlamaConfig full = load_with(
+      R"("original_max_position_embeddings": 32, "rope_parameters": {"rope_type": "yarn",
+         "factor": 4, "beta_fast": 30, "beta_slow": 2, "truncate": false, "mscale": 0.7,
+         "mscale_all_dim": 0.9, "attention_factor": null})");
+  CHECK(full.rope_scaling->original_max_position_embeddings == 32);
+  CHECK(full.rope_scaling->beta_fast == 30);
+  CHECK_FALSE(full.rope_scaling->truncate);
+  CHECK(full.rope_scaling->mscale_all_dim == 0.9);
+  CHECK_FALSE(full.rope_scaling->attention_factor);
+  CHECK(again(full) == full);
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"type": "yarn"})"),
+             ContainsSubstring("rope_scaling.factor: is required for yarn"));
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"type": "yarn", "factor": 2, "beta_fast": 0.5})"),
+             ContainsSubstring("rope_scaling.beta_fast: must be at least beta_slow"));
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"type": "linear", "factor": 0.5})"),
+             ContainsSubstring("rope_scaling.factor: must be at least 1"));
+}
+
 TEST_CASE("rope parameters of transformers 5 without scaling give theta alone") {
   const LlamaConfig c =
       load_with(R"("rope_parameters": {"rope_theta": 1000, "rope_type": "default"})");
@@ -199,9 +231,10 @@ TEST_CASE("a model that strata would compute wrongly is refused") {
   CHECK_THAT(complaint_with(R"("hidden_act": "gelu")"), ContainsSubstring("hidden_act"));
   CHECK_THAT(complaint_with(R"("quantization_config": {"bits": 4})"),
              ContainsSubstring("quantization_config"));
-  CHECK_THAT(complaint_with(R"("rope_scaling": {"type": "linear", "factor": 2})"),
-             ContainsSubstring("rope_scaling.rope_type: \"default\" and \"llama3\" are supported, "
-                               "found \"linear\""));
+  CHECK_THAT(
+      complaint_with(R"("rope_scaling": {"type": "longrope", "factor": 2})"),
+      ContainsSubstring("rope_scaling.rope_type: \"default\", \"linear\", \"dynamic\", \"yarn\", "
+                        "\"llama3\" are supported, found \"longrope\""));
   CHECK_THAT(complaint_with(R"("rope_scaling": {"rope_type": "llama3", "factor": 8})"),
              ContainsSubstring("rope_scaling.low_freq_factor: is required"));
   CHECK_THAT(complaint_with(R"("num_key_value_heads": 3)"), ContainsSubstring("must divide"));

@@ -1,12 +1,16 @@
-// Tests the angles of rotary embeddings against powers computed by hand, and llama3's scaling
-// against its bounds. PyTorch's tables are compared in tests/golden.
+// Tests the angles of rotary embeddings against powers computed by hand, llama3's scaling against
+// its bounds, and all scalings against transformers. PyTorch's tables are compared in tests/golden.
 
 #include "strata/model/rope_table.h"
 
 #include <cmath>
+#include <cstddef>
+#include <string>
 
 #include "strata/model/families.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata {
 
@@ -47,6 +51,38 @@ TEST_CASE("llama3 scaling keeps short waves and slows long ones by the factor") 
     CHECK(angle(scaled, i + 1) < angle(scaled, i));
     CHECK(angle(scaled, i) <= angle(plain, i));
     CHECK(angle(scaled, i) >= angle(plain, i) / 8.0 * (1 - 1e-12));
+  }
+}
+
+TEST_CASE("scalings have the frequencies and magnitudes of transformers") {
+  const auto golden = test::read_json(test::goldens_folder() + "/rope_scaling.json");
+  REQUIRE(golden.at("cases").size() == 11);
+  for (const auto& expected : golden.at("cases")) {
+    CAPTURE(expected.at("name").get<std::string>());
+    const nlohmann::json config{{"architectures", {"LlamaForCausalLM"}},
+                                {"model_type", "llama"},
+                                {"vocab_size", 10},
+                                {"hidden_size", 2 * expected.at("head_dim").get<int>()},
+                                {"intermediate_size", 10},
+                                {"num_hidden_layers", 1},
+                                {"num_attention_heads", 2},
+                                {"head_dim", expected.at("head_dim")},
+                                {"max_position_embeddings", expected.at("max_position_embeddings")},
+                                {"rope_parameters", expected.at("rope_parameters")}};
+    const LlamaConfig read = parse_llama_config(json_text(config), "config.json");
+    const RopeTable table = make_rope_table(spec_of(read).common().attention.rope, 2);
+    const double magnitude = expected.at("magnitude").get<double>();
+    const auto& frequencies = expected.at("frequencies");
+    const std::size_t half = frequencies.size();
+    REQUIRE(table.cos.size() == 2 * half);
+    for (std::size_t i = 0; i < half; ++i) {
+      CAPTURE(i);
+      CHECK(std::abs(table.cos[i] - magnitude) < 1e-12 * magnitude);  // position 0
+      const double cos = table.cos[half + i], sin = table.sin[half + i];
+      CHECK(std::abs(std::hypot(cos, sin) - magnitude) < 1e-12 * magnitude);
+      const auto frequency = frequencies[i].get<double>();  // of f32
+      CHECK(std::abs(std::atan2(sin, cos) - frequency) < 2e-6 * frequency);
+    }
   }
 }
 

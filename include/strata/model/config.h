@@ -28,9 +28,15 @@ inline constexpr EnumName<ModelType> kModelTypeNames[] = {
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
   kDefault,
-  kLlama3,  ///< long wavelengths stretched by `factor`, as in Llama 3.1
+  kLinear,   ///< all wavelengths stretched by `factor`
+  kDynamic,  ///< as kDefault for rows up to max_position_embeddings, and there are no longer ones
+  kYarn,     ///< long wavelengths stretched by `factor`, and scores of attention raised
+  kLlama3,   ///< long wavelengths stretched by `factor`, as in Llama 3.1
 };
 inline constexpr EnumName<RopeType> kRopeTypeNames[] = {{RopeType::kDefault, "default"},
+                                                        {RopeType::kLinear, "linear"},
+                                                        {RopeType::kDynamic, "dynamic"},
+                                                        {RopeType::kYarn, "yarn"},
                                                         {RopeType::kLlama3, "llama3"}};
 
 /// The scaling of the rotary embedding, with the names and defaults of a Hugging Face config.json.
@@ -40,7 +46,16 @@ struct RopeScaling {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   std::int64_t original_max_position_embeddings = 8192;
+  double beta_fast = 32.0;
+  double beta_slow = 1.0;
+  bool truncate = true;
+  std::optional<double> attention_factor{};
+  std::optional<double> mscale{};
+  std::optional<double> mscale_all_dim{};
 
+  /// Returns what cosines and sines are multiplied by, so that scores of attention are multiplied
+  /// by its square: 1 but for yarn.
+  [[nodiscard]] double magnitude() const;
   void fields(FieldList& f);
   bool operator==(const RopeScaling&) const = default;
 };

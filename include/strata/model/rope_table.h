@@ -16,9 +16,15 @@ struct RopeTable {
 };
 
 /// Returns the table for positions 0 .. positions - 1: angle(p, i) = p * f(i) with f(i) =
-/// theta^(-2i/D), for rope type "llama3" rescaled by wavelength: long waves are slowed by `factor`,
-/// short ones kept, with a linear blend between the two bounds original_max_position_embeddings /
-/// {low,high}_freq_factor (Llama 3.1 model card). Everything is computed in f64.
+/// theta^(-2i/D), scaled by type:
+/// - linear: f(i) / factor;
+/// - llama3: long waves are slowed by `factor`, short ones kept, with a linear blend between the
+/// two
+///   bounds original_max_position_embeddings / {low,high}_freq_factor (Llama 3.1 model card);
+/// - yarn: likewise, blended linearly in i between the dimensions whose waves turn beta_fast and
+///   beta_slow times in original_max_position_embeddings, and cosines and sines are multiplied by
+///   RopeScaling::magnitude() (Peng et al. 2023, "YaRN").
+/// Everything is computed in f64.
 [[nodiscard]] RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions);
 
 }  // namespace strata
