@@ -2,14 +2,14 @@
 
 #include "strata/optimizer/gradient_norms.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
+#include <cstring>
 
 #include "strata/base/bytes.h"
 #include "strata/base/random.h"
+#include "strata/device/slot_ring.h"
 #include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
 #include "strata/ops/backend.h"
@@ -33,7 +33,7 @@ struct Machine {
 
   /// Has the norm of a block taken, whose gradient is made of random numbers. Returns what the
   /// squares of the numbers add up to.
-  double measure(BlockId block, ConstTensorView on_the_way = {}) {
+  double measure(BlockId block) {
     const TensorView& grad = state.block(block).grad;
     double squares = 0;
     for (std::int64_t i = 0; i < grad.elements(); ++i) {
@@ -45,7 +45,6 @@ struct Machine {
     Arrival arrival;
     arrival.block = block;
     arrival.gradient = grad;
-    arrival.norms = on_the_way;
     norms.measure(arrival, {});
     backend.device->synchronize();
     return squares;
@@ -77,9 +76,17 @@ TEST_CASE("the host takes the squared norm of each gradient that nobody has meas
 
 TEST_CASE("a norm that was taken on the way is the sum of its parts") {
   Machine machine(0);
-  std::vector<double> parts{1, 0.5, 0.25};
-  const ConstTensorView view(parts.data(), DType::kF64, Shape{3});
-  machine.measure(BlockId(2), view);
+  const std::array<double, 3> parts{1, 0.5, 0.25};
+  SlotRing slots(machine.pinned, "norms", 1, sizeof(parts));
+  Arrival arrival;
+  arrival.block = BlockId(2);
+  arrival.norms_lease = slots.fill(slots.oldest(), 0, machine.backend.device->stream(Lane::kOut));
+  std::memcpy(arrival.norms_lease.data(), parts.data(), sizeof(parts));
+  arrival.norms_lease.filled();
+  arrival.norms = ConstTensorView(arrival.norms_lease.data(), DType::kF64, Shape{3});
+  machine.norms.measure(arrival, {});
+  CHECK(!slots.open(0));
+  machine.backend.device->synchronize();
   CHECK(machine.norms.squared(BlockId(2)) == 1.75);
   CHECK(machine.norms.sum() == 1.75);
 }
