@@ -21,6 +21,7 @@
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/complete/scorer.h"
+#include "strata/complete/sequence_length.h"
 
 namespace strata {
 
@@ -130,12 +131,11 @@ bool is_conversation(const ModelText& model, const JsonRecord& record) {
 /// Adds a text that is scored. Cuts it, or refuses it, if it has too many tokens.
 void add_text(Record& record, const RecordReading& how, ScoredText text, ScoreRequest request) {
   const auto most = static_cast<std::size_t>(how.most_tokens);
-  if (request.ids.size() > most && !how.truncate) {
-    throw ConfigError("has " + format_count(std::ssize(request.ids)) +
-                      " tokens, and a sequence may have " + format_count(how.most_tokens) +
-                      "; shorten it, raise --context, or have its left end cut by --truncate");
-  }
-  if (request.ids.size() > most) {
+  const std::string problem =
+      too_long({.tokens = std::ssize(request.ids), .most = how.most_tokens},
+               "shorten it, raise --context, or have its left end cut by --truncate");
+  if (!problem.empty() && !how.truncate) throw ConfigError(problem);
+  if (!problem.empty()) {
     const std::size_t cut = request.ids.size() - most;
     const std::size_t from = std::max(request.from, cut + 1) - cut;
     const std::size_t unscored = from + cut - request.from;

@@ -23,6 +23,7 @@
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/generate.h"
+#include "strata/complete/sequence_length.h"
 
 namespace strata {
 
@@ -106,14 +107,13 @@ Survey survey(PromptSource& source, std::optional<std::int64_t> context, const L
     check_ids(*prompt, model.vocab_size);
     if (prompt->ids.empty()) throw ConfigError(prompt->where + ": the prompt has no token");
     const std::int64_t length = std::ssize(prompt->ids) + prompt->settings.most_tokens;
-    if (length > most) {
-      throw ConfigError(
-          prompt->where + ": the prompt has " + format_count(std::ssize(prompt->ids)) +
-          " tokens and up to " + format_count(prompt->settings.most_tokens) +
-          " are to follow, but a sequence may have " + format_count(most) + " (" +
-          (context && *context < positions ? "--context" : "the model's max_position_embeddings") +
-          "); shorten it, or lower max_tokens");
-    }
+    const std::string problem =
+        too_long({.tokens = std::ssize(prompt->ids),
+                  .to_follow = prompt->settings.most_tokens,
+                  .most = most,
+                  .limit = most < positions ? "--context" : "the model's max_position_embeddings"},
+                 "shorten it, or lower max_tokens");
+    if (!problem.empty()) throw ConfigError(prompt->where + ": the prompt " + problem);
     all.longest = std::max(all.longest, length);
     all.conversations |= prompt->is_conversation;
     all.penalties |= prompt->settings.sampling.repeat_penalty != 1;

@@ -11,6 +11,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/complete/sequence_length.h"
 #include "strata/launch/backend_choice.h"
 #include "strata/runfiles/find_checkpoint.h"
 
@@ -104,10 +105,8 @@ std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs
                                                     const GenerationLoad& load) const {
   // What is scored last goes through no layer, so it needs no position.
   if (needs.context - (needs.scores ? 1 : 0) > config_.max_position_embeddings) {
-    throw ConfigError("a sequence would have " + format_count(needs.context) +
-                      " tokens, and the model has positions for " +
-                      format_count(config_.max_position_embeddings) +
-                      " (max_position_embeddings); lower --context, or shorten what is given");
+    throw ConfigError(too_few_positions(needs.context, config_.max_position_embeddings,
+                                        "lower --context, or shorten what is given"));
   }
   return std::make_unique<GenerationSession>(GenerationOptions{.folder = folder_,
                                                                .command = command_,

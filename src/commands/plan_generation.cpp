@@ -7,6 +7,7 @@
 #include "commands/planned_machine.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/complete/sequence_length.h"
 #include "strata/plan/choose_generation.h"
 #include "strata/predict/stored_rates.h"
 
@@ -16,10 +17,8 @@ GenerationNeeds needs_of(const RunConfig& config, const GenerationJob& job) {
   const LlamaConfig& model = config.model.llama;
   const std::int64_t context = job.load.prompt_tokens + job.load.drawn_tokens;
   if (context > model.max_position_embeddings) {
-    throw ConfigError("a sequence would have " + format_count(context) +
-                      " tokens, and the model has positions for " +
-                      format_count(model.max_position_embeddings) +
-                      " (max_position_embeddings); lower --prompt-tokens or --max-tokens");
+    throw ConfigError(too_few_positions(context, model.max_position_embeddings,
+                                        "lower --prompt-tokens or --max-tokens"));
   }
   return {.compute = config.run.dtype, .kv_dtype = job.kv_dtype, .context = context};
 }

@@ -14,6 +14,7 @@
 #include "strata/base/process.h"
 #include "strata/base/random.h"
 #include "strata/base/text.h"
+#include "strata/complete/sequence_length.h"
 #include "strata/schedule/sweep_writer.h"
 
 namespace strata {
@@ -67,12 +68,11 @@ std::string Generator::problem(const GenerateRequest& request) const {
            format_count(setup.spec.vocabulary);
   }
   if (request.most_tokens < 1) return "at least one token must be drawn";
-  const std::int64_t tokens = std::ssize(request.prompt) + request.most_tokens;
-  if (tokens > setup.sizes.positions) {
-    return "the prompt has " + format_count(std::ssize(request.prompt)) + " tokens and up to " +
-           format_count(request.most_tokens) + " are to follow, but a sequence may have " +
-           format_count(setup.sizes.positions) + "; shorten it, or raise --context";
-  }
+  const std::string length = too_long({.tokens = std::ssize(request.prompt),
+                                       .to_follow = request.most_tokens,
+                                       .most = setup.sizes.positions},
+                                      "shorten it, or raise --context");
+  if (!length.empty()) return "the prompt " + length;
   if (request.sampling.repeat_penalty != 1 && setup.sweep.seen == 0) {
     return "repeat_penalty was not planned for";
   }

@@ -16,6 +16,7 @@
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
 #include "strata/complete/generator.h"
+#include "strata/complete/sequence_length.h"
 #include "strata/plan/sample_setup.h"
 #include "train/model_companions.h"
 
@@ -85,11 +86,12 @@ RunSamples::RunSamples(const RunConfig& config)
   for (const std::string& given : config.run.sample_prompts) {
     prompts_.push_back(read(given, "run.sample_prompts[" + std::to_string(prompts_.size()) + "]"));
     const std::int64_t count = std::ssize(prompts_.back().ids);
-    if (count > 0 && count + tokens_ <= context) continue;
-    throw ConfigError("run.sample_prompts: " + shortened(printable_name(given)) + " has " +
-                      format_count(count) + " tokens and " + format_count(tokens_) +
-                      " are to follow, but a sample may have " + format_count(context) +
-                      "; give it another length, or lower run.sample_tokens");
+    const std::string problem =
+        count == 0 ? "has no token; give a prompt that has one, or leave it out"
+                   : too_long({.tokens = count, .to_follow = tokens_, .most = context},
+                              "shorten it, or lower run.sample_tokens");
+    if (problem.empty()) continue;
+    throw ConfigError("run.sample_prompts: " + shortened(printable_name(given)) + " " + problem);
   }
 }
 

@@ -320,7 +320,7 @@ TEST_CASE("samples that cannot be taken are refused with key and remedy") {
   config = sampled_config();
   config.run.sample_prompts.emplace_back("a text of thirty-five characters ...");
   CHECK_THAT(complaint(config), ContainsSubstring("run.sample_prompts: a text of") &&
-                                    ContainsSubstring("36 tokens and 9 are to follow"));
+                                    ContainsSubstring("36 tokens and up to 9 are to follow"));
   config = sampled_config();
   config.model.llama.max_position_embeddings = 4096;
   config.run.sample_tokens = 4000;
@@ -334,7 +334,7 @@ TEST_CASE("samples that cannot be taken are refused with key and remedy") {
   CHECK_THAT(complaint(config),
              ContainsSubstring("run.sample_prompts[1]: message 0 has no \"role\""));
   config = talking_config(folder, "{{ messages[0].content * 40 }}");
-  CHECK_THAT(complaint(config), ContainsSubstring("has 80 tokens and 20 are to follow"));
+  CHECK_THAT(complaint(config), ContainsSubstring("has 80 tokens and up to 20 are to follow"));
   std::filesystem::remove(folder.file("chat_template.jinja"));
   CHECK_THAT(complaint(config), ContainsSubstring("run.sample_prompts[0]: is a conversation") &&
                                     ContainsSubstring("--chat-template"));
