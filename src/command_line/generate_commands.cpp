@@ -9,6 +9,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/commands/generate.h"
+#include "strata/complete/prompts.h"
 
 namespace strata {
 

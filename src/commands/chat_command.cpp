@@ -1,25 +1,23 @@
-// Talks with a model. Each turn renders the whole conversation anew, as the template wants it, and
-// goes through the model from its beginning.
+// `chat` talks with a model. Each turn renders the whole conversation anew, as the template wants
+// it, and goes through the model from its beginning.
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "commands/completions.h"
-#include "commands/model_session.h"
-#include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/utf8.h"
 #include "strata/commands/generate.h"
+#include "strata/complete/completion.h"
+#include "strata/complete/named_model.h"
 
 namespace strata {
 
@@ -30,6 +28,22 @@ ChatMessage message(const char* role, const std::string& text) {
   return {.role = role, .content = with_valid_utf8(text)};
 }
 
+/// Prints the answer to a prompt as it is drawn, and returns it.
+std::string print_answer(Generator& generator, const ModelText& text, const Prompt& prompt) {
+  const StopSignals stop;
+  std::optional<PromptSample> once = PromptSample{.prompt = prompt};
+  std::string answer;
+  complete_prompts(
+      generator, text, [&] { return std::exchange(once, std::nullopt); },
+      [&](const Completion& completion, const std::string& added) {
+        if (const int signal = stop.received()) throw Interrupted(signal);
+        std::cout << printable_for(STDOUT_FILENO, added) << std::flush;
+        if (completion.over()) answer = completion.text();
+      });
+  std::cout << std::endl;
+  return answer;
+}
+
 }  // namespace
 
 int chat_command(const ChatOptions& options) {
@@ -38,7 +52,7 @@ int chat_command(const ChatOptions& options) {
   PromptSettings settings = model.settings(options.draw);
   if (!options.draw.ignore_eos) {
     model.warn_of_endless_answers();
-    std::ranges::move(model.answer_stops(), std::back_inserter(settings.stops));
+    end_answer(settings, model.text().turn_end());
   }
   constexpr std::int64_t kContext = 8192;
   const std::int64_t context =
@@ -57,32 +71,12 @@ int chat_command(const ChatOptions& options) {
     if (said.empty()) continue;
     messages.push_back(message("user", said));
     Prompt prompt{.id = "1",
-                  .where = "the conversation",
+                  .where = "the conversation cannot go on",
                   .ids = model.text().encode(Conversation::of(messages)),
                   .settings = settings,
                   .is_conversation = true};
-    complete_prompt(prompt, context);
-    GenerateRequest request{.prompt = prompt.ids,
-                            .sampling = settings.sampling,
-                            .most_tokens = prompt.settings.most_tokens};
-    const std::string problem = generator.problem(request);
-    if (!problem.empty()) throw ConfigError("the conversation cannot go on: " + problem);
-    Completion completion(model.text(), prompt, 0);
-    std::optional<GenerateRequest> once = std::move(request);
-    const StopSignals stop;
-    generator.run([&] { return std::exchange(once, std::nullopt); },
-                  [&](const DrawnToken& token) {
-                    if (const int signal = stop.received()) throw Interrupted(signal);
-                    const bool ends =
-                        !options.draw.ignore_eos && model.ends(token.id, prompt.is_conversation);
-                    std::string added;
-                    const bool goes_on = completion.add(token, ends, added) && !completion.full();
-                    if (!goes_on) added += completion.finish();
-                    std::cout << printable_for(STDOUT_FILENO, added) << std::flush;
-                    return goes_on;
-                  });
-    std::cout << std::endl;
-    messages.push_back(message("assistant", completion.text()));
+    complete_settings(prompt, context);
+    messages.push_back(message("assistant", print_answer(generator, model.text(), prompt)));
   }
   if (asks) std::cout << std::endl;
   return 0;

@@ -1,19 +1,20 @@
 // `evaluate` scores a token file or a text in windows, or records one by one, by what the input is.
+// This file chooses; the others of the command load the model and print.
 
-#include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "commands/evaluations.h"
-#include "commands/input_lines.h"
-#include "commands/model_session.h"
 #include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/base/log.h"
 #include "strata/commands/generate.h"
+#include "strata/complete/input_lines.h"
+#include "strata/complete/named_model.h"
+#include "strata/complete/score_windows.h"
 #include "strata/data/compatible.h"
 #include "strata/data/open_source.h"
 #include "strata/train/training_data.h"
@@ -21,26 +22,6 @@
 namespace strata {
 
 namespace {
-
-/// The tokens of a text.
-class TextTokens final : public TokenSource {
- public:
-  TextTokens(std::string name, std::vector<std::int32_t> ids)
-      : name_(std::move(name)), ids_(std::move(ids)) {}
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] std::int64_t size() const override { return std::ssize(ids_); }
-  [[nodiscard]] std::int64_t vocabulary() const override { return 0; }
-  [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
-  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
-    check_range(*this, begin, std::ssize(out));
-    std::copy_n(ids_.begin() + begin, out.size(), out.begin());
-  }
-  void document_ends_in(std::int64_t, std::int64_t, std::vector<std::int64_t>&) const override {}
-
- private:
-  std::string name_;
-  std::vector<std::int32_t> ids_;
-};
 
 bool is_token_file(const std::string& name) {
   return name.ends_with(".bin") || name.ends_with(".idx");
@@ -62,6 +43,19 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& file, std::optional<
 }
 
 }  // namespace
+
+void print_json_line(const nlohmann::ordered_json& json) {
+  const std::string line = json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
+  log::print_above([&] { std::cout << line << std::flush; });
+}
+
+std::unique_ptr<GenerationSession> load_scoring(const EvaluateOptions& options,
+                                                const NamedModel& model, std::int64_t context,
+                                                std::int64_t sequences) {
+  auto session = model.load_to_score(context, sequences);
+  log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
+  return session;
+}
 
 int evaluate_command(const EvaluateOptions& options) {
   const NamedModel model("evaluate", options.model);

@@ -1,317 +1,60 @@
-// All records are read before the model is loaded, and again one by one as there is room.
+// A record's line is printed when its texts are scored, and the totals behind the last one.
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <deque>
-#include <map>
 #include <numbers>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "commands/evaluations.h"
-#include "commands/json_record.h"
-#include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
-#include "strata/complete/scorer.h"
-#include "strata/complete/sequence_length.h"
+#include "strata/complete/score_records.h"
 
 namespace strata {
 
 namespace {
 
-using Json = JsonRecord::Json;
+using Json = nlohmann::ordered_json;
 
-/// A text that is scored, and what it came to.
-struct ScoredText {
-  std::size_t bytes = 0;
-  std::vector<std::uint8_t> loss{};  ///< of the tokens that are scored; empty: all count
-  double loglikelihood = 0;
-  std::int64_t tokens = 0;
-};
-
-/// What a record asks for: the likelihood of one text, or which of several is the likeliest.
-struct Question {
-  std::string id;
-  bool has_choices = false;
-  std::optional<std::size_t> answer{};  ///< the choice that is right, if the record says so
-  std::vector<ScoredText> texts{};
-  std::size_t open = 0;    ///< texts that are not scored yet
-  bool truncated = false;  ///< tokens were cut from the left of one
-};
-
-struct Record {
-  Question question;
-  std::vector<ScoreRequest> requests;  ///< of its texts
-};
-
-std::string text_at(const JsonRecord& record, const char* key) {
-  const Json* const found = record.find(key);
-  if (found == nullptr) return {};
-  if (!found->is_string()) record.fail(key, "a text");
-  return found->get<std::string>();
+Json to_json(const RecordScore& score) {
+  if (!score.choices) {
+    return {{"id", score.id}, {"loglikelihood", score.loglikelihood}, {"tokens", score.tokens}};
+  }
+  Json json{{"id", score.id},
+            {"choice", score.choices->choice},
+            {"choice_by_byte", score.choices->choice_by_byte},
+            {"loglikelihoods", score.choices->loglikelihoods}};
+  if (score.choices->answer) json["answer"] = *score.choices->answer;
+  return json;
 }
 
-/// How records are read.
-struct RecordReading {
-  const ModelText& text;
-  std::int64_t most_tokens = 0;  ///< of a sequence
-  bool truncate = false;         ///< longer ones lose tokens on their left
-};
-
-/// Returns `text` after `prompt`. A token that has characters of both belongs to the text.
-ScoreRequest text_after(const ModelText& model, const std::string& prompt,
-                        const std::string& text) {
-  ScoreRequest request{.ids = model.encode(prompt + text, false)};
-  const std::vector<std::int32_t> before = model.encode(prompt, false);
-  const auto shared = std::ranges::mismatch(before, request.ids).in1 - before.begin();
-  request.from = static_cast<std::size_t>(std::max<std::ptrdiff_t>(shared, 1));
-  return request;
+void put(Json& json, const std::string& key, const Estimate& estimate) {
+  json[key] = estimate.value;
+  if (estimate.standard_error) json[key + "_error"] = *estimate.standard_error;
 }
 
-/// Returns a choice after `prompt`, all tokens of which are scored. Where nothing comes before it,
-/// it follows the end of a document, or what begins one.
-ScoreRequest choice_after(const ModelText& model, const std::string& prompt,
-                          const std::string& choice) {
-  const std::vector<std::int32_t> before = model.encode(prompt, false);
-  ScoreRequest request = text_after(model, prompt, choice);
-  if (before.empty()) {
-    std::optional<std::int32_t> border = model.end_token();
-    if (!border) border = model.begin_token();
-    if (!border) {
-      throw ConfigError(
-          "nothing comes before a choice, whose first token so has no probability: the record has "
-          "no \"prompt\", and the tokenizer names no token that begins or ends texts; add a "
-          "prompt");
-    }
-    request.ids.insert(request.ids.begin(), *border);
+/// Returns what all records came to, of which so many lost tokens; empty if there is nothing to
+/// say.
+Json to_json(const RecordTotals& totals, std::int64_t truncated) {
+  Json json = Json::object();
+  if (!totals.right.empty()) {
+    json["questions"] = totals.right.size();
+    put(json, "accuracy", share_of(totals.right));
+    put(json, "accuracy_by_byte", share_of(totals.right_by_byte));
   }
-  if (request.from < request.ids.size()) return request;
-  throw ConfigError("choice \"" + shortened(printable_name(choice)) +
-                    "\" adds no token to the prompt, so nothing of it could be scored");
+  if (totals.tokens > 0) {
+    const double loss = totals.nats / static_cast<double>(totals.tokens);
+    json["texts"] = totals.texts;
+    json["tokens"] = totals.tokens;
+    json["loss"] = loss;
+    json["perplexity"] = std::exp(loss);
+    json["bits_per_byte"] = totals.nats / std::numbers::ln2 / static_cast<double>(totals.bytes);
+  }
+  if (truncated > 0) json["truncated"] = truncated;
+  return json;
 }
-
-/// Returns the texts that a record wants to have scored.
-std::vector<std::string> texts_of(const JsonRecord& record) {
-  std::vector<std::string> texts;
-  if (record.find("choices") != nullptr) {
-    record.read("choices", texts);
-    if (texts.size() < 2) record.fail("choices", "a list of two texts or more");
-    const auto empty = std::ranges::find(texts, "");
-    if (empty != texts.end()) {
-      throw ConfigError(record.where() + ": choices: number " +
-                        std::to_string(empty - texts.begin()) +
-                        " is empty, and an empty text has no likelihood; write what it stands for");
-    }
-    return texts;
-  }
-  for (const char* key : {"completion", "text"}) {
-    if (record.find(key) != nullptr) return {text_at(record, key)};
-  }
-  throw ConfigError(record.where() +
-                    ": a record has \"choices\", \"completion\" or \"text\", before which a "
-                    "\"prompt\" may come, or \"messages\"");
-}
-
-/// Returns whether a record is what `tokenize` reads as a conversation. Where the model has no
-/// template, a prompt and a completion are texts, one after the other.
-bool is_conversation(const ModelText& model, const JsonRecord& record) {
-  if (record.find("messages") != nullptr) return true;
-  const bool both = record.find("prompt") != nullptr && record.find("completion") != nullptr;
-  return both && model.has_template();
-}
-
-/// Adds a text that is scored. Cuts it, or refuses it, if it has too many tokens.
-void add_text(Record& record, const RecordReading& how, ScoredText text, ScoreRequest request) {
-  const auto most = static_cast<std::size_t>(how.most_tokens);
-  const std::string problem =
-      too_long({.tokens = std::ssize(request.ids), .most = how.most_tokens},
-               "shorten it, raise --context, or have its left end cut by --truncate");
-  if (!problem.empty() && !how.truncate) throw ConfigError(problem);
-  if (!problem.empty()) {
-    const std::size_t cut = request.ids.size() - most;
-    const std::size_t from = std::max(request.from, cut + 1) - cut;
-    const std::size_t unscored = from + cut - request.from;
-    if (!text.loss.empty()) {
-      text.loss.erase(text.loss.begin(), text.loss.begin() + static_cast<std::ptrdiff_t>(unscored));
-    }
-    request.ids.erase(request.ids.begin(), request.ids.begin() + static_cast<std::ptrdiff_t>(cut));
-    request.from = from;
-    if (from >= request.ids.size()) {
-      throw ConfigError("has no token left to score in " + format_count(how.most_tokens) +
-                        " of a sequence; raise --context");
-    }
-    if (unscored > 0) text.bytes = how.text.decode(std::span(request.ids).subspan(from)).size();
-    record.question.truncated = true;
-  }
-  record.question.texts.push_back(std::move(text));
-  record.requests.push_back(std::move(request));
-}
-
-/// Adds what an assistant says in a conversation, of which the loss of training counts.
-void add_conversation(Record& record, const RecordReading& how, const InputLine& line) {
-  EncodedConversation encoded;
-  try {
-    encoded = how.text.encode_answers(Conversation::parse(line.text, line.where));
-  } catch (const IoError& error) {
-    const std::string_view problem = error.what();  // names the place itself, or does not
-    throw ConfigError(std::string(
-        problem.substr(problem.starts_with(line.where + ": ") ? line.where.size() + 2 : 0)));
-  }
-  ScoredText text;
-  const auto begin = std::ranges::find(encoded.loss, 1);
-  if (begin == encoded.loss.end()) {
-    throw ConfigError("has no message of an assistant, so nothing of it could be scored");
-  }
-  const auto from = std::max<std::ptrdiff_t>(begin - encoded.loss.begin(), 1);
-  text.loss.assign(encoded.loss.begin() + from, encoded.loss.end());
-  std::vector<std::int32_t> answers;
-  for (std::size_t i = 0; i < encoded.ids.size(); ++i) {
-    if (encoded.loss[i] != 0) answers.push_back(encoded.ids[i]);
-  }
-  text.bytes = how.text.decode(answers).size();
-  add_text(record, how, std::move(text),
-           {.ids = std::move(encoded.ids), .from = static_cast<std::size_t>(from)});
-}
-
-/// Adds the texts of a record that are scored after its prompt.
-void add_texts(Record& record, const RecordReading& how, const JsonRecord& json) {
-  const std::string prompt = text_at(json, "prompt");
-  for (const std::string& text : texts_of(json)) {
-    const bool is_choice = record.question.has_choices;
-    ScoreRequest request =
-        is_choice ? choice_after(how.text, prompt, text) : text_after(how.text, prompt, text);
-    if (request.ids.empty()) throw ConfigError("has no token");
-    // What comes first is scored only if something begins texts.
-    const std::size_t unscored =
-        prompt.empty() ? how.text.decode(std::span(request.ids).first(1)).size() : 0;
-    add_text(record, how, {.bytes = text.size() - std::min(text.size(), unscored)},
-             std::move(request));
-  }
-}
-
-void read_answer(Question& question, const JsonRecord& json) {
-  if (json.find("answer") == nullptr) return;
-  std::vector<std::string> choices;
-  if (question.has_choices) json.read("choices", choices);
-  std::int64_t answer = -1;
-  json.read("answer", answer);
-  if (answer < 0 || answer >= std::ssize(choices)) {
-    json.fail("answer", "the number of one of its choices, from 0 on");
-  }
-  question.answer = static_cast<std::size_t>(answer);
-}
-
-Record read_record(const RecordReading& how, const InputLine& line) {
-  const JsonRecord json(line.text, line.where);
-  Record record;
-  record.question.id = json.id(line.number);
-  record.question.has_choices = json.find("choices") != nullptr;
-  read_answer(record.question, json);
-  try {
-    if (!record.question.has_choices && is_conversation(how.text, json)) {
-      add_conversation(record, how, line);
-    } else {
-      add_texts(record, how, json);
-    }
-  } catch (const ConfigError& error) {
-    const std::string_view problem = error.what();
-    if (problem.starts_with(line.where)) throw;
-    throw ConfigError(line.where + ": " + std::string(problem));
-  }
-  record.question.open = record.requests.size();
-  return record;
-}
-
-/// Returns the mean of what is 0 or 1.
-Estimate mean_of(const std::vector<int>& values) {
-  const auto count = static_cast<double>(values.size());
-  const auto ones = static_cast<double>(std::ranges::count(values, 1));
-  Estimate mean{.value = ones / count};
-  if (values.size() > 1) {
-    mean.standard_error = std::sqrt(mean.value * (1 - mean.value) / (count - 1));
-  }
-  return mean;
-}
-
-/// What the records of a file come to.
-class Results {
- public:
-  /// Prints what a record whose texts are scored came to.
-  void add(const Question& question) {
-    if (question.has_choices) {
-      add_choices(question);
-      return;
-    }
-    const ScoredText& text = question.texts.front();
-    ++texts_;
-    nats_ -= text.loglikelihood;
-    tokens_ += text.tokens;
-    bytes_ += text.bytes;
-    print_json_line(
-        {{"id", question.id}, {"loglikelihood", text.loglikelihood}, {"tokens", text.tokens}});
-  }
-  /// `truncated` records lost tokens.
-  void print_summary(std::int64_t truncated) const {
-    Json json = Json::object();
-    if (!right_.empty()) {
-      json["questions"] = right_.size();
-      put(json, "accuracy", mean_of(right_));
-      put(json, "accuracy_by_byte", mean_of(right_by_byte_));
-    }
-    if (tokens_ > 0) {
-      json["texts"] = texts_;
-      json["tokens"] = tokens_;
-      json["loss"] = nats_ / static_cast<double>(tokens_);
-      json["perplexity"] = std::exp(nats_ / static_cast<double>(tokens_));
-      json["bits_per_byte"] = nats_ / std::numbers::ln2 / static_cast<double>(bytes_);
-    }
-    if (truncated > 0) json["truncated"] = truncated;
-    if (!json.empty()) print_json_line({{"summary", json}});
-  }
-
- private:
-  static void put(Json& json, const std::string& key, const Estimate& estimate) {
-    json[key] = estimate.value;
-    if (estimate.standard_error) json[key + "_error"] = *estimate.standard_error;
-  }
-  /// Returns the first of the largest.
-  static std::size_t largest(const std::vector<double>& values) {
-    return static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
-  }
-  void add_choices(const Question& question) {
-    std::vector<double> sums;
-    std::vector<double> by_byte;
-    for (const ScoredText& text : question.texts) {
-      sums.push_back(text.loglikelihood);
-      const auto bytes = static_cast<double>(std::max<std::size_t>(text.bytes, 1));
-      by_byte.push_back(text.loglikelihood / bytes);
-    }
-    Json json{{"id", question.id},
-              {"choice", largest(sums)},
-              {"choice_by_byte", largest(by_byte)},
-              {"loglikelihoods", sums}};
-    if (question.answer) {
-      json["answer"] = *question.answer;
-      right_.push_back(largest(sums) == *question.answer ? 1 : 0);
-      right_by_byte_.push_back(largest(by_byte) == *question.answer ? 1 : 0);
-    }
-    print_json_line(json);
-  }
-
-  std::int64_t texts_ = 0;
-  std::int64_t tokens_ = 0;
-  std::size_t bytes_ = 0;
-  double nats_ = 0;
-  std::vector<int> right_, right_by_byte_;
-};
 
 }  // namespace
 
@@ -321,75 +64,30 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
       .text = model.text(),
       .most_tokens = std::min(options.model.context.value_or(positions), positions),
       .truncate = options.truncate};
-  std::int64_t longest = 1;
-  std::int64_t texts = 0;
-  std::int64_t questions = 0;
-  std::int64_t truncated = 0;
-  while (const auto line = lines.next()) {
-    const Record record = read_record(how, *line);
-    truncated += record.question.truncated ? 1 : 0;
-    for (const ScoreRequest& request : record.requests) {
-      longest = std::max(longest, std::ssize(request.ids));
-    }
-    texts += std::ssize(record.requests);
-    ++questions;
-  }
-  if (questions == 0) throw ConfigError(lines.name() + ": has no record");
-  if (truncated > 0) {
+  const RecordSurvey all = survey_records(how, lines);
+  if (all.truncated > 0) {
     log::warn("{}: {} of {} records have more than {} tokens and are cut from the left",
-              lines.name(), format_count(truncated), format_count(questions),
+              lines.name(), format_count(all.truncated), format_count(all.records),
               format_count(how.most_tokens));
   }
-  const auto session = model.load_to_score(longest, texts);
-  log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
+  const auto session = load_scoring(options, model, all.longest, all.texts);
   const StopSignals stop;
   WorkProgress work;
-  work.begin("evaluate", {static_cast<std::uint64_t>(texts), "texts"});
+  work.begin("evaluate", {static_cast<std::uint64_t>(all.texts), "texts"});
   const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
-  lines.rewind();
-  struct Place {
-    std::size_t question = 0;
-    std::size_t text = 0;
-  };
-  std::deque<std::pair<Place, ScoreRequest>> waiting;
-  std::vector<Place> places;               // of what the scorer has taken
-  std::map<std::size_t, Question> unsaid;  // by number, also those that are scored before others
-  std::size_t read = 0;
-  Results results;
-  Scorer scorer(session->engine());
-  scorer.run(
-      [&]() -> std::optional<ScoreRequest> {
-        if (const int signal = stop.received()) throw Interrupted(signal);
-        if (waiting.empty()) {
-          const auto line = lines.next();
-          if (!line) return std::nullopt;
-          Record record = read_record(how, *line);
-          for (std::size_t i = 0; i < record.requests.size(); ++i) {
-            waiting.emplace_back(Place{read, i}, std::move(record.requests[i]));
-          }
-          unsaid.emplace(read++, std::move(record.question));
-        }
-        places.push_back(waiting.front().first);
-        ScoreRequest request = std::move(waiting.front().second);
-        waiting.pop_front();
-        return request;
+  RecordTotals totals;
+  score_records(
+      session->engine(), how, lines,
+      [&](const RecordScore& score) {
+        totals.add(score);
+        print_json_line(to_json(score));
       },
-      [&](std::size_t sequence, std::span<const double> logprobs) {
-        const Place place = places.at(sequence);
-        Question& question = unsaid.at(place.question);
-        ScoredText& text = question.texts[place.text];
-        for (std::size_t i = 0; i < logprobs.size(); ++i) {
-          if (!text.loss.empty() && text.loss.at(i) == 0) continue;
-          text.loglikelihood += logprobs[i];
-          ++text.tokens;
-        }
-        --question.open;
-        while (!unsaid.empty() && unsaid.begin()->second.open == 0) {
-          results.add(unsaid.extract(unsaid.begin()).mapped());
-        }
-        work.add(1);
+      [&](std::int64_t more) {
+        if (const int signal = stop.received()) throw Interrupted(signal);
+        work.add(static_cast<std::uint64_t>(more));
       });
-  results.print_summary(truncated);
+  const Json summary = to_json(totals, all.truncated);
+  if (!summary.empty()) print_json_line({{"summary", summary}});
 }
 
 }  // namespace strata

@@ -1,30 +1,26 @@
-// What `evaluate` measures: the loss of a long row of tokens, window by window, and the likelihoods
-// of the texts and answers of records. Results go to standard output as lines of JSON.
+// The two kinds of evaluation that `evaluate` chooses from: of a long row of tokens in windows, and
+// of records. Both load the model, have it scored, and print what comes of it as lines of JSON.
 #pragma once
 
 #include <cstddef>
-#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "commands/input_lines.h"
-#include "commands/model_session.h"
-#include "strata/base/json.h"
-#include "strata/base/log.h"
 #include "strata/commands/generate.h"
+#include "strata/complete/input_lines.h"
+#include "strata/complete/named_model.h"
 #include "strata/data/token_source.h"
 
 namespace strata {
 
-/// An estimate from a sample.
-struct Estimate {
-  double value = 0;
-  std::optional<double> standard_error{};  ///< absent: there is one of it only
-};
-
-inline void print_json_line(const nlohmann::ordered_json& json) {
-  const std::string line = json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
-  log::print_above([&] { std::cout << line << std::flush; });
-}
+/// Prints a value as a line on standard output.
+void print_json_line(const nlohmann::ordered_json& json);
+/// Loads the model that scores so many sequences of at most `context` tokens, and logs its layout.
+[[nodiscard]] std::unique_ptr<GenerationSession> load_scoring(const EvaluateOptions& options,
+                                                              const NamedModel& model,
+                                                              std::int64_t context,
+                                                              std::int64_t sequences);
 
 /// Prints the loss and perplexity of all tokens of the source after the first one whose loss
 /// counts. `text_bytes` are what its ids are the text of; absent, their texts are counted. Throws
@@ -33,7 +29,8 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
                       const TokenSource& tokens, std::optional<std::size_t> text_bytes);
 
 /// Prints the same of the rows that a run validates on, where `tokens` are its validation set: what
-/// training calls the validation loss. Throws ConfigError if they fill no row, or likewise.
+/// training calls the validation loss. Throws ConfigError if they fill no row, or as
+/// evaluate_windows does.
 void evaluate_rows(const EvaluateOptions& options, const NamedModel& model, const RunConfig& run,
                    const TokenSource& tokens);
 

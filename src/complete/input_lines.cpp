@@ -1,4 +1,6 @@
-#include "commands/input_lines.h"
+// Standard input is read once, as a whole, because it cannot be read again.
+
+#include "strata/complete/input_lines.h"
 
 #include <filesystem>
 #include <iostream>

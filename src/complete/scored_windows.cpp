@@ -1,6 +1,6 @@
 // Rows are cut as BatchLoader cuts them (strata/data/batch.h), so that both find the same loss.
 
-#include "commands/scored_windows.h"
+#include "strata/complete/scored_windows.h"
 
 #include <algorithm>
 #include <span>
@@ -57,6 +57,22 @@ std::optional<ScoredWindow> OverlappingWindows::next() {
   window.number = number;
   window.goes_on = number > 0;
   return window;
+}
+
+OverlappingWindows::Cut cut_windows(const TokenSource& tokens, const WindowOptions& options) {
+  if (tokens.size() < 2) {
+    throw ConfigError(tokens.name() + ": has less than two tokens, so none that follows another");
+  }
+  const std::int64_t wanted = options.context.value_or(options.usual_context);
+  const std::int64_t stride = options.stride.value_or(wanted - 1);
+  if (wanted < 2) throw ConfigError("--context must be at least 2: a token and what follows it");
+  if (stride >= wanted) {
+    throw ConfigError("--stride " + format_count(stride) +
+                      " must be less than the tokens of a window, " + format_count(wanted) +
+                      ": the first of each has nothing that it follows");
+  }
+  const std::int64_t context = std::min(wanted, tokens.size());
+  return {.context = context, .stride = std::min(stride, context - 1)};
 }
 
 ValidationRows::ValidationRows(const TokenSource& tokens, std::int64_t vocabulary, const Cut& cut)

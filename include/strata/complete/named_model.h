@@ -1,20 +1,20 @@
-// A model as commands use it that do not train it: where its folder is, its texts, how it wants to
-// be generated with, and a session once it is known how much it has to hold.
-
+// A model that a user names, to be used and not trained: where its folder is, its texts, how its
+// tokens are drawn and end, and a session once it is known how much it has to hold. `generate`,
+// `chat` and `evaluate` own one.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "commands/prompts.h"
 #include "strata/checkpoint/checkpoint_folder.h"
-#include "strata/commands/generate.h"
 #include "strata/complete/generation_session.h"
+#include "strata/complete/model_options.h"
 #include "strata/complete/model_text.h"
+#include "strata/complete/prompts.h"
 #include "strata/config/config.h"
 #include "strata/model/config.h"
 #include "strata/model/generation_defaults.h"
@@ -32,13 +32,9 @@ class NamedModel {
   /// Returns the config of the run whose checkpoint the model is; nothing if it is of none. Throws
   /// ConfigError for one that this strata does not read.
   [[nodiscard]] std::optional<RunConfig> run() const;
-  /// Returns how tokens are drawn: what the options say, else what the model's files say.
+  /// Returns how tokens are drawn and where texts end: what the options say, else what the model's
+  /// files say.
   [[nodiscard]] PromptSettings settings(const DrawOptions& options) const;
-  /// Returns whether an id ends what is drawn: those that end texts and, where a conversation is
-  /// answered, that behind an answer.
-  [[nodiscard]] bool ends(std::int32_t id, bool is_answer) const;
-  /// Returns the text that ends answers where no token does.
-  [[nodiscard]] std::vector<std::string> answer_stops() const;
   /// Warns, for one that has conversations answered, if no token ends answers.
   void warn_of_endless_answers() const;
 
@@ -62,7 +58,7 @@ class NamedModel {
   LlamaConfig config_;
   GenerationDefaults defaults_;
   std::unique_ptr<ModelText> text_;
-  std::vector<std::int32_t> end_tokens_;
+  std::vector<std::int32_t> end_tokens_;  ///< ids that end texts
 };
 
 }  // namespace strata

@@ -1,5 +1,6 @@
-// What `evaluate` cuts long rows of tokens into: windows of one length that overlap, or the rows
+// Cuts long rows of tokens into what is scored: windows of one length that overlap, or the rows
 // that a run validates on. Each comes as a sequence for the scorer, with what of it counts.
+// `evaluate` chooses the reader, and score_windows() reads it.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,19 @@ class OverlappingWindows final : public WindowReader {
   std::int64_t taken_ = 0;
   std::int64_t scored_to_ = 1;  ///< tokens before this one are first, or scored in a window
 };
+
+/// What a user says about windows.
+struct WindowOptions {
+  std::optional<std::int64_t> context{};  ///< tokens of a window; absent: as usual
+  std::optional<std::int64_t> stride{};   ///< absent: each token but the first is scored once
+  std::int64_t usual_context = 0;
+};
+
+/// Returns the windows of a source that the options ask for; a short source is one window. Throws
+/// ConfigError for a source of less than two tokens, and for options by which a window would have
+/// none to score, naming them.
+[[nodiscard]] OverlappingWindows::Cut cut_windows(const TokenSource& tokens,
+                                                  const WindowOptions& options);
 
 /// The rows that training's validation takes: T inputs and the T tokens after them, one row behind
 /// the other; tokens at the end that fill none are left out. With a mask each document of a row is

@@ -1,9 +1,8 @@
-// The commands that use a model read its folder here before they know how much they will ask of it,
-// and load it once they do.
+// The folder of a model is read before anybody knows how much will be asked of the model, and the
+// weights are loaded once that is known.
 
-#include "commands/model_session.h"
+#include "strata/complete/named_model.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -44,17 +43,6 @@ NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
   if (end_tokens_.empty()) {
     if (const auto end = text_->end_token()) end_tokens_.push_back(*end);
   }
-  std::ranges::sort(end_tokens_);
-}
-
-bool NamedModel::ends(std::int32_t id, bool is_answer) const {
-  return std::ranges::binary_search(end_tokens_, id) || (is_answer && text_->turn_end().id == id);
-}
-
-std::vector<std::string> NamedModel::answer_stops() const {
-  const TurnEnd& end = text_->turn_end();
-  if (end.id || end.text.empty()) return {};
-  return {end.text};
 }
 
 void NamedModel::warn_of_endless_answers() const {
@@ -95,6 +83,7 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
                    .top_k = either(options.top_k, defaults_.top_k, std::int64_t{0}),
                    .seed = options.seed},
       .most_tokens = options.max_tokens.value_or(defaults_.max_new_tokens.value_or(0)),
+      .end_tokens = options.ignore_eos ? std::vector<std::int32_t>() : end_tokens_,
       .stops = options.stops};
   const std::string problem = settings.sampling.problem();
   if (!problem.empty()) throw ConfigError(problem);

@@ -1,17 +1,17 @@
-// A record is read as JSON once; a conversation in it is parsed again by the chat layer.
+// A record is read as JSON once for its settings. The chat layer parses a conversation in it again,
+// since it keeps numbers and members that settings have no use for.
 
-#include "commands/prompts.h"
+#include "strata/complete/prompts.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "commands/json_record.h"
+#include "complete/json_record.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
 #include "strata/base/utf8.h"
-#include "strata/commands/generate.h"
 
 namespace strata {
 namespace {
@@ -68,16 +68,24 @@ std::vector<std::int32_t> ids_of_record(const PromptReading& how, const JsonReco
   }
 }
 
-/// Has the answer to a conversation end where the model's template says so.
-void end_answer(Prompt& prompt, const PromptReading& how) {
-  if (!prompt.is_conversation) return;
-  std::vector<std::string>& stops = prompt.settings.stops;
-  stops.insert(stops.end(), how.answer_stops.begin(), how.answer_stops.end());
-}
-
 }  // namespace
 
-void complete_prompt(Prompt& prompt, std::int64_t positions) {
+void end_answer(PromptSettings& settings, const TurnEnd& end) {
+  if (end.id) {
+    settings.end_tokens.push_back(*end.id);
+  } else if (!end.text.empty()) {
+    settings.stops.push_back(end.text);
+  }
+}
+
+GenerateRequest request_of(const Prompt& prompt, std::int64_t sample) {
+  return {.prompt = prompt.ids,
+          .sampling = prompt.settings.sampling,
+          .most_tokens = prompt.settings.most_tokens,
+          .sample = sample};
+}
+
+void complete_settings(Prompt& prompt, std::int64_t positions) {
   constexpr std::int64_t kMostTokens = 256;
   if (prompt.settings.most_tokens == 0) {
     prompt.settings.most_tokens =
@@ -103,8 +111,8 @@ Prompt read_text_prompt(const PromptReading& how, const std::string& text,
                 .ids = ids_of_text(how, text, where),
                 .settings = how.settings,
                 .is_conversation = how.chat};
-  end_answer(prompt, how);
-  complete_prompt(prompt, how.positions);
+  if (prompt.is_conversation) end_answer(prompt.settings, how.answer_end);
+  complete_settings(prompt, how.positions);
   return prompt;
 }
 
@@ -129,11 +137,11 @@ Prompt read_prompt_record(const PromptReading& how, const std::string& json, std
   record.read("repeat_penalty", settings.sampling.repeat_penalty);
   record.read("samples", settings.samples);
   record.read("stop", settings.stops);
-  end_answer(prompt, how);
+  if (prompt.is_conversation) end_answer(settings, how.answer_end);
   auto seed = static_cast<std::int64_t>(settings.sampling.seed);
   record.read("seed", seed);
   settings.sampling.seed = static_cast<std::uint64_t>(seed);
-  complete_prompt(prompt, how.positions);
+  complete_settings(prompt, how.positions);
   return prompt;
 }
 

@@ -1,6 +1,6 @@
 // A line ends with its newline, so a last line without one was torn by whatever ended the process.
 
-#include "commands/completions.h"
+#include "strata/complete/completion_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,42 +23,6 @@ using Json = nlohmann::ordered_json;
 std::string system_problem() { return std::strerror(errno); }
 
 }  // namespace
-
-Completion::Completion(const ModelText& text, const Prompt& prompt, std::int64_t sample)
-    : prompt_(prompt), sample_(sample), stream_(text, prompt.ids, prompt.settings.stops) {}
-
-bool Completion::add(const DrawnToken& token, bool ends, std::string& added) {
-  ids_.push_back(token.id);
-  logprobs_.push_back(token.logprob);
-  stopped_ = ends;
-  if (ends) return false;
-  added = stream_.add(token.id);
-  text_ += added;
-  stopped_ = stream_.stopped();
-  return !stopped_;
-}
-
-std::string Completion::finish() {
-  if (stream_.stopped()) return {};
-  std::string rest = stream_.finish();
-  text_ += rest;
-  stopped_ |= stream_.stopped();
-  return rest;
-}
-
-std::string Completion::line(bool logprobs) const {
-  Json json{{"id", prompt_.id},
-            {"sample", sample_},
-            {"text", text_},
-            {"finish_reason", stopped_ ? "stop" : "length"},
-            {"prompt_tokens", prompt_.ids.size()},
-            {"tokens", ids_.size()}};
-  if (logprobs) {
-    json["ids"] = ids_;
-    json["logprobs"] = logprobs_;
-  }
-  return json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
-}
 
 CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old)
     : path_(std::move(path)), old_(old) {
