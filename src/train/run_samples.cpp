@@ -3,7 +3,6 @@
 
 #include "strata/train/run_samples.h"
 
-#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "strata/base/random.h"
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
+#include "strata/complete/completion.h"
 #include "strata/complete/generator.h"
 #include "strata/complete/sequence_length.h"
 #include "strata/plan/sample_setup.h"
@@ -28,11 +28,6 @@ using Json = nlohmann::ordered_json;
 
 /// Samples draw from this random stream; weights and the order of data have others.
 constexpr std::uint64_t kSampleSeeds = 0x73616d706c6573;  // "samples"
-constexpr const char* kGoesOn = "length";                 // until something else ends it
-
-bool has(const std::vector<std::int32_t>& ids, std::int32_t id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
 
 std::vector<std::int32_t> ids_of(const ModelText& text, const std::string& given,
                                  const std::string& where) {
@@ -80,12 +75,14 @@ RunSamples::RunSamples(const RunConfig& config)
       throw ConfigError(
           "run.sample_prompts: the tokenizer has no token that begins texts; give a prompt");
     }
-    prompts_.push_back({.given = {}, .ids = {*begin}, .ends = ends_});
+    Prompt prompt{.where = "run.sample_prompts", .ids = {*begin}};
+    prompt.settings = {.most_tokens = tokens_, .end_tokens = ends_};
+    prompts_.push_back({.given = {}, .prompt = std::move(prompt)});
   }
   const std::int64_t context = sample_context(config);
   for (const std::string& given : config.run.sample_prompts) {
     prompts_.push_back(read(given, "run.sample_prompts[" + std::to_string(prompts_.size()) + "]"));
-    const std::int64_t count = std::ssize(prompts_.back().ids);
+    const std::int64_t count = std::ssize(prompts_.back().prompt.ids);
     const std::string problem =
         count == 0 ? "has no token; give a prompt that has one, or leave it out"
                    : too_long({.tokens = count, .to_follow = tokens_, .most = context},
@@ -95,71 +92,53 @@ RunSamples::RunSamples(const RunConfig& config)
   }
 }
 
-RunSamples::Prompt RunSamples::read(const std::string& given, const std::string& where) const {
-  Prompt prompt{.given = given, .ids = ids_of(*text_, given, where), .ends = ends_};
-  if (!is_conversation(given)) return prompt;
-  const TurnEnd& end = text_->turn_end();
-  if (end.id) {
-    prompt.ends.push_back(*end.id);
-  } else if (!end.text.empty()) {
-    prompt.stops.push_back(end.text);
-  }
-  return prompt;
-}
-
-std::vector<RunSample> RunSamples::begun() const {
-  std::vector<RunSample> samples;
-  for (const Prompt& prompt : prompts_) {
-    samples.push_back({.prompt = prompt.given,
-                       .text = {},
-                       .finish_reason = kGoesOn,
-                       .prompt_tokens = std::ssize(prompt.ids),
-                       .ids = {}});
-  }
-  return samples;
+RunSamples::SamplePrompt RunSamples::read(const std::string& given,
+                                          const std::string& where) const {
+  Prompt prompt{.where = where, .ids = ids_of(*text_, given, where)};
+  prompt.settings = {.most_tokens = tokens_, .end_tokens = ends_};
+  prompt.is_conversation = is_conversation(given);
+  if (prompt.is_conversation) end_answer(prompt.settings, text_->turn_end());
+  return {.given = given, .prompt = std::move(prompt)};
 }
 
 std::vector<RunSample> RunSamples::draw(SweepEngine& engine, std::int64_t step, int ranks,
                                         const std::function<void()>& drawn) const {
-  std::vector<RunSample> samples = begun();
-  std::vector<TextStream> streams;
-  for (const Prompt& prompt : prompts_) streams.emplace_back(*text_, prompt.ids, prompt.stops);
+  std::vector<Completion> completions;
+  for (const SamplePrompt& sample : prompts_) {
+    const std::int64_t number = std::ssize(completions);
+    completions.emplace_back(*text_, sample.prompt, number);
+  }
   std::size_t taken = 0;
   const auto next = [&]() -> std::optional<GenerateRequest> {
     if (taken == prompts_.size()) return std::nullopt;
-    GenerateRequest request{.prompt = prompts_[taken].ids,
-                            .sampling = {},
-                            .most_tokens = tokens_,
-                            .sample = static_cast<std::int64_t>(taken)};
+    GenerateRequest request = request_of(prompts_[taken].prompt, static_cast<std::int64_t>(taken));
     request.sampling.seed = random_bits(seed_, kSampleSeeds, static_cast<std::uint64_t>(step));
     ++taken;
     return request;
   };
   const auto take = [&](const DrawnToken& token) {
     drawn();
-    RunSample& sample = samples[token.sequence];
-    TextStream& stream = streams[token.sequence];
-    if (sample.finish_reason == kGoesOn) {
-      sample.ids.push_back(token.id);
-      const bool over = has(prompts_[token.sequence].ends, token.id);
-      if (!over) sample.text += stream.add(token.id);
-      if (over || stream.stopped()) sample.finish_reason = "stop";
-    }
+    Completion& completion = completions[token.sequence];
+    if (!completion.over()) completion.add(token);
     // Ranks gather weights together: all make the same sweeps, whatever each of them draws.
-    return ranks > 1 || sample.finish_reason == kGoesOn;
+    return ranks > 1 || !completion.over();
   };
   try {
     Generator(engine).run(next, take);
   } catch (const NumericalError& error) {
     log::warn("samples of step {}: {}", step, error.what());
-    for (RunSample& sample : samples) {
-      if (sample.finish_reason == kGoesOn && std::ssize(sample.ids) < tokens_) {
-        sample.finish_reason = "nonfinite";
-      }
-    }
   }
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (!streams[i].stopped()) samples[i].text += streams[i].finish();
+  std::vector<RunSample> samples;
+  for (std::size_t i = 0; i < prompts_.size(); ++i) {
+    Completion& completion = completions[i];
+    const bool was_over = completion.over();  // else its logits were not finite
+    if (!was_over) completion.finish();
+    samples.push_back(
+        {.prompt = prompts_[i].given,
+         .text = completion.text(),
+         .finish_reason = was_over ? std::string(completion.finish_reason()) : "nonfinite",
+         .prompt_tokens = std::ssize(prompts_[i].prompt.ids),
+         .ids = completion.ids()});
   }
   return samples;
 }

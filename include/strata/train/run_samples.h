@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "strata/complete/model_text.h"
+#include "strata/complete/prompts.h"
 #include "strata/config/config.h"
 #include "strata/engine/sweep_engine.h"
 
@@ -44,21 +45,18 @@ class RunSamples {
                                             const std::function<void()>& drawn) const;
 
  private:
-  struct Prompt {
-    std::string given;  ///< of the config
-    std::vector<std::int32_t> ids{};
-    std::vector<std::int32_t> ends{};  ///< ids that end what is drawn
-    std::vector<std::string> stops{};  ///< texts that do
+  /// A prompt, and how the config has it.
+  struct SamplePrompt {
+    std::string given;
+    Prompt prompt;
   };
-  [[nodiscard]] Prompt read(const std::string& given, const std::string& where) const;
-  /// Returns a sample for each prompt with nothing drawn yet.
-  [[nodiscard]] std::vector<RunSample> begun() const;
+  [[nodiscard]] SamplePrompt read(const std::string& given, const std::string& where) const;
 
   std::uint64_t seed_;
   std::int64_t tokens_;
   std::unique_ptr<const ModelText> text_;
   std::vector<std::int32_t> ends_;  ///< ids that end texts of the model
-  std::vector<Prompt> prompts_;
+  std::vector<SamplePrompt> prompts_;
 };
 
 }  // namespace strata
