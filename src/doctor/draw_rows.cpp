@@ -1,5 +1,6 @@
-// Trials of the operators that work on rows of tokens: embedding, norms, SwiGLU, sums, the loss.
-// Every bound follows from how many roundings the formula can make, with room for other orders.
+// Trials of the operators that work on rows of tokens: embedding, norms, biases, SwiGLU, sums, the
+// loss. Every bound follows from how many roundings the formula can make, with room for other
+// orders.
 
 #include <algorithm>
 #include <cmath>
@@ -84,6 +85,18 @@ void draw(ResidualAdd& op, TrialTensors& t, const TrialShape& s) {
   op.a = t.x(1, {s.tokens, s.width}, s.gap);
   op.b = t.x(2, {s.tokens, s.width}, 2 * s.gap);
   op.y = t.out("y", t.compute(), {s.tokens, s.width}, {.accumulator = 1}, s.gap);
+}
+
+void draw(BiasAdd& op, TrialTensors& t, const TrialShape& s) {
+  op.x = t.x(1, {s.tokens, s.width}, s.gap);
+  op.bias = t.x(2, {s.width});
+  op.y = t.out("y", t.compute(), {s.tokens, s.width}, {.accumulator = 1}, 2 * s.gap);
+}
+
+void draw(BiasBackward& op, TrialTensors& t, const TrialShape& s) {
+  op.dy = t.x(1, {s.tokens, s.width}, s.gap);
+  op.d_bias = t.changed("d_bias", t.a(2, {s.width}), {.accumulator = of_sum(s.tokens)});
+  op.workspace = t.scratch(t.accumulator(), {BiasBackward::kWorkspaceRows, s.width});
 }
 
 void draw(CrossEntropy& op, TrialTensors& t, const TrialShape& s) {

@@ -163,6 +163,23 @@ void measure_residual_add(OperatorTimer& timer, const Model& m) {
                 });
 }
 
+/// The bias of q, k and v.
+void measure_bias(OperatorTimer& timer, const Model& m) {
+  const std::int64_t width = m.hidden + 2 * m.kv();
+  const Shape rows{m.tokens, width};
+  const std::string shape = text("%s [%lld, %lld]", m.name, number(m.tokens), number(width));
+  const double matrix = count(rows.elements()) * kBf16;
+  timer.measure("bias_add", shape, 2 * matrix, [&] {
+    const TensorView y = timer.bf16(rows);
+    return BiasAdd{.x = y, .bias = timer.bf16({width}), .y = y};
+  });
+  timer.measure("bias_backward", shape, matrix, [&] {
+    return BiasBackward{.dy = timer.bf16(rows),
+                        .d_bias = timer.f32({width}),
+                        .workspace = timer.f32({BiasBackward::kWorkspaceRows, width})};
+  });
+}
+
 void measure_quantize(OperatorTimer& timer, const Model& m) {
   const Shape rows{m.tokens, m.hidden};
   const std::string shape = text("%s [%lld, %lld]", m.name, number(m.tokens), number(m.hidden));
@@ -282,6 +299,7 @@ void run(const bench::Options& options) {
     measure_rope(timer, m);
     measure_swiglu(timer, m);
     measure_residual_add(timer, m);
+    measure_bias(timer, m);
     measure_quantize(timer, m);
     measure_flat(timer, m);
   }

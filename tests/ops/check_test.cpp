@@ -90,6 +90,19 @@ TEST_CASE("rows that overlap or must be contiguous are refused", "[ops]") {
   REQUIRE_REFUSED(update, "m must be contiguous");
 }
 
+TEST_CASE("a bias and its gradient have the width of the rows", "[ops]") {
+  BiasAdd sum{.x = view(kBF16, {4, 8}), .bias = view(kBF16, {7}), .y = view(kBF16, {4, 8})};
+  REQUIRE_REFUSED(sum, "bias_add: bias must have shape [8], but has [7]");
+  BiasBackward gradient{.dy = view(kBF16, {4, 8}),
+                        .d_bias = view(kBF16, {8}),
+                        .workspace = view(kF32, {BiasBackward::kWorkspaceRows, 8})};
+  REQUIRE_REFUSED(gradient, "bias_backward: d_bias must be f32, but is bf16");
+  gradient.d_bias = view(kF32, {8});
+  REQUIRE_NOTHROW(gradient.check());
+  gradient.workspace = view(kF32, {4, 8});
+  REQUIRE_REFUSED(gradient, "workspace must have shape [64, 8]");
+}
+
 TEST_CASE("optional tensors come together or not at all", "[ops]") {
   RmsNormForward op = norm();
   op.residual = view(kBF16, {4, 8});

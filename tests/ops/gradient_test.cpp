@@ -95,6 +95,24 @@ TEST_CASE("rmsnorm backward is the derivative of forward", "[ops]") {
                      [&](const Values& v) { return dot(forward(x, v).first, dy); });
 }
 
+TEST_CASE("the gradient of a bias is the derivative of the sum", "[ops]") {
+  Bench b;
+  const Shape shape{3, 5};
+  const Values x = random_values(1, 15, kF64);
+  const Values bias = random_values(2, 5, kF64);
+  const Values dy = random_values(3, 15, kF64);
+  const TensorView d_bias = b.in(Values(5), {5});
+  b.runner.run(BiasBackward{.dy = b.in(dy, shape),
+                            .d_bias = d_bias,
+                            .workspace = b.runner.output(kF64, {BiasBackward::kWorkspaceRows, 5})});
+  require_derivative("d_bias", bias, b.runner.download(d_bias), [&](const Values& v) {
+    b.runner.reset();
+    const TensorView y = b.runner.output(kF64, shape);
+    b.runner.run(BiasAdd{.x = b.in(x, shape), .bias = b.in(v, {5}), .y = y});
+    return dot(b.runner.download(y), dy);
+  });
+}
+
 TEST_CASE("swiglu backward is the derivative of forward", "[ops]") {
   Bench b;
   const Values gate_up = random_values(1, 24, kF64);

@@ -65,6 +65,10 @@ void with_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
 
 TEST_CASE("residual add rounds each sum once", "[ops]") { with_rows(check_residual_add); }
 
+TEST_CASE("a bias is added with one rounding, and its gradient sums rows", "[ops]") {
+  with_rows(check_bias);
+}
+
 TEST_CASE("swiglu forward and backward follow the formula", "[ops]") { with_rows(check_swiglu); }
 
 TEST_CASE("rmsnorm forward and backward follow the formula", "[ops]") {

@@ -77,6 +77,19 @@ TEST_CASE("cross entropy on cuda in f32 gives probabilities to their last bits",
 
 TEST_CASE("residual add on cuda rounds each sum once", "[cuda]") { with_rows(check_residual_add); }
 
+TEST_CASE("a bias on cuda is added with one rounding, and its gradient sums rows", "[cuda]") {
+  with_rows(check_bias);
+  on_cuda([](OpRunner& runner) {
+    // More rows than runs of rows, so that the warps of a block have several each.
+    for (const DType dtype : kCudaTypes) {
+      for (const RowsCase& c : {RowsCase{5000, 72}, RowsCase{4097, 33, 1}, RowsCase{1024, 4608}}) {
+        INFO(name_of(dtype) << ", " << c.tokens << " rows of " << c.width);
+        repeated(runner, [&](OpRunner& r) { return check_bias(r, dtype, c); });
+      }
+    }
+  });
+}
+
 TEST_CASE("swiglu on cuda follows the formula", "[cuda]") { with_rows(check_swiglu); }
 
 TEST_CASE("rmsnorm on cuda follows the formula", "[cuda]") {

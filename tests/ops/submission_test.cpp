@@ -157,6 +157,10 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
     m.run(SwigluForward{.gate_up = wide, .y = rows});
     m.run(SwigluBackward{.d_y = rows, .gate_up = wide, .d_gate_up = wide, .y = rows});
     m.run(ResidualAdd{.a = rows, .b = rows, .y = rows});
+    m.run(BiasAdd{.x = rows, .bias = columns, .y = rows});
+    m.run(BiasBackward{.dy = rows,
+                       .d_bias = view(kF32, {16}),
+                       .workspace = view(kF32, {BiasBackward::kWorkspaceRows, 16})});
     m.run(Accumulate{.x = numbers, .sum = numbers});
     m.run(Cast{.x = numbers, .y = numbers});
     m.run(Fill{.x = numbers, .value = 1});

@@ -28,6 +28,8 @@ struct RowsCase {
 [[nodiscard]] std::vector<RowsCase> rows_cases();
 
 Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c);
+/// The sum, and the gradient of the bias, for which x is the gradient of the sum.
+Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
 Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);

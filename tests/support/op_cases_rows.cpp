@@ -1,5 +1,5 @@
 // Cases of the operators that work row by row, compared with their formulas in f64: residual add,
-// SwiGLU, RMSNorm and cross-entropy.
+// biases, SwiGLU, RMSNorm and cross-entropy.
 
 #include <algorithm>
 #include <array>
@@ -50,6 +50,41 @@ Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c) {
     expected[i] = sum_in(accumulator_of(dtype), dtype, a[i], b[i]);
   }
   require_equal("y", got[0], expected);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  const auto x = random_values(1, shape.elements(), dtype);
+  const auto bias = random_values(2, c.width, dtype);
+  const auto before = random_values(3, c.width, accumulator);
+  std::vector<double> sum(x.size());
+  Expected d_bias(c.width);
+  for (std::int64_t i = 0; i < c.width; ++i) {
+    const auto column = static_cast<std::size_t>(i);
+    d_bias.values[column] = before[column];
+    d_bias.error[column] = std::abs(before[column]);
+    for (std::int64_t n = 0; n < c.tokens; ++n) {
+      const std::size_t k = at(n, i, c.width);
+      sum[k] = sum_in(accumulator, dtype, x[k], bias[column]);
+      d_bias.values[column] += x[k];
+      d_bias.error[column] += static_cast<double>(c.tokens + 1) * std::abs(x[k]);
+    }
+  }
+  const TensorView d_x = runner.upload(x, dtype, shape, c.width + c.gap);
+  const TensorView gradient = runner.upload(before, accumulator, {c.width});
+  runner.run(BiasBackward{
+      .dy = d_x,
+      .d_bias = gradient,
+      .workspace = runner.output(accumulator, {BiasBackward::kWorkspaceRows, c.width})});
+  const TensorView y = c.in_place ? d_x : runner.output(dtype, shape, c.width + 2 * c.gap);
+  runner.run(BiasAdd{.x = d_x, .bias = runner.upload(bias, dtype, {c.width}), .y = y});
+  const Outputs got{runner.download(y), runner.download(gradient)};
+  require_equal("y", got[0], sum);
+  require_close("d_bias", got[1], d_bias, accumulator, accumulator);
   REQUIRE(runner.guards_intact());
   return got;
 }

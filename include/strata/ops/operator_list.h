@@ -6,6 +6,7 @@
 #pragma once
 
 #include "strata/ops/attention.h"
+#include "strata/ops/bias.h"
 #include "strata/ops/cross_entropy.h"
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
@@ -30,4 +31,4 @@
                   apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
                       apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
                           apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)             \
-                              apply(FusedAttend)
+                              apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)

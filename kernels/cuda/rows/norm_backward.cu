@@ -10,14 +10,13 @@
 // same columns in every row: it keeps their weights and sums of d_weight in registers, and copies
 // its part of the next rows into a ring in shared memory while it works on this one, so the only
 // barrier is that of the sum over a row. Two blocks on a multiprocessor for C <= 4096 in bf16, one
-// beyond: 96 to 216 KiB under way there. The sums of the blocks go to the workspace, and a second
-// kernel adds them. Rows that are not aligned or very wide, and devices with less shared memory, go
-// without the ring: they read a row a second time, from the caches, and ask L2 for the next one.
-// Numerics: f32. Sums over a row: fixed tree. d_weight: ascending rows within a block, then eight
-// partial sums over blocks and their sum: fixed for given N, and another order than the CPU's.
-// Measured on one H200, 2026-11-21, bf16, TB/s (a copy moves 4.2): 3.3 at C = 4096 (2.2 without the
-// ring), 3.4 with d_residual; 3.5 and 3.7 at C = 8192.
-// Naive version: kernels/cpu.
+// beyond: 96 to 216 KiB under way there. The sums of the blocks go to the workspace, and
+// add_partial_rows() adds them. Rows that are not aligned or very wide, and devices with less
+// shared memory, go without the ring: they read a row a second time, from the caches, and ask L2
+// for the next one. Numerics: f32. Sums over a row: fixed tree. d_weight: ascending rows within a
+// block, then eight partial sums over blocks and their sum: fixed for given N, and another order
+// than the CPU's. Measured on one H200, 2026-11-21, bf16, TB/s (a copy moves 4.2): 3.3 at C = 4096
+// (2.2 without the ring), 3.4 with d_residual; 3.5 and 3.7 at C = 8192. Naive version: kernels/cpu.
 
 #include <optional>
 
@@ -27,6 +26,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/partial_rows.h"
 #include "kernels/cuda/rows/row_rings.h"
 
 namespace strata::cuda {
@@ -226,30 +226,6 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments
   }
 }
 
-constexpr int kSumColumns = 32;
-constexpr int kSumParts = 8;
-
-/// Adds to d_weight[c] the sum over r of partial[r, c]: each of kSumParts threads adds an equal run
-/// of rows.
-__global__ void add_partial_rows(const float* partial, int rows, int columns, float* d_weight) {
-  __shared__ float part[kSumParts][kSumColumns];
-  const int c = static_cast<int>(blockIdx.x) * kSumColumns + static_cast<int>(threadIdx.x);
-  const int run = (rows + kSumParts - 1) / kSumParts;
-  const int begin = static_cast<int>(threadIdx.y) * run;
-  float sum = 0;
-  if (c < columns) {
-#pragma unroll 32
-    for (int r = begin; r < min(begin + run, rows); ++r) {
-      sum += partial[static_cast<std::int64_t>(r) * columns + c];
-    }
-  }
-  part[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= columns) return;
-  for (int i = 1; i < kSumParts; ++i) sum += part[i][threadIdx.x];
-  d_weight[c] += sum;
-}
-
 /// Launches the kernel with the ring whose threads own `pieces` pieces each. Returns false if this
 /// device has too little shared memory.
 template <class T>
@@ -304,14 +280,14 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(float);
     launch(where, rmsnorm_backward_reread<T, W>, arguments);
   });
-  const Launch sum{.name = op.kName,
-                   .stream = context.stream,
-                   .grid = blocks_for(columns, kSumColumns),
-                   .block = dim3(kSumColumns, kSumParts)};
-  launch(sum, add_partial_rows, data<float>(op.workspace), static_cast<int>(blocks),
-         static_cast<int>(columns), data<float>(op.d_weight));
+  add_partial_rows(
+      op.kName, context.stream,
+      {.data = data<float>(op.workspace), .rows = static_cast<int>(blocks), .columns = columns},
+      data<float>(op.d_weight));
 }
 
-const void* norm_backward_module() { return reinterpret_cast<const void*>(&add_partial_rows); }
+const void* norm_backward_module() {
+  return reinterpret_cast<const void*>(&rmsnorm_backward_reread<float, 1>);
+}
 
 }  // namespace strata::cuda
