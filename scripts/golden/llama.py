@@ -65,7 +65,7 @@ def small_llama(c, weights, batch):
         return x / (mean_square + c["rms_norm_eps"]).sqrt() * weights[name + ".weight"]
 
     def linear(x, name):
-        return x @ weights[name + ".weight"].T
+        return x @ weights[name + ".weight"].T + weights.get(name + ".bias", 0)
 
     x = weights["model.embed_tokens.weight"][batch["tokens"]]
     for layer in range(c["num_hidden_layers"]):

@@ -7,7 +7,7 @@ expected.safetensors             what training it must give:
   inverse_frequencies [D/2]        logits [rows, T, V], token_loss [rows, T]      batch 0
   loss, grad_norm [steps]          of each step, before clipping
   grad/<name>, final/<name>        gradient of batch 0; weights after the last step
-  optimizer.*                      lr, beta1, beta2, eps, weight_decay (not on norms), clip
+  optimizer.*                      lr, beta1, beta2, eps, weight_decay (not on norms and biases), clip
 
 All of that is f64, from small_llama (llama.py). The class of transformers in f64 must agree with it to
 HUGGING_FACE_TOLERANCE, which is what its inner f32 arithmetic allows; its logits of batch 0 are
@@ -134,11 +134,43 @@ MODELS = {
             sliding_window=None,
         ),
     ),
+    "qwen2": Model(
+        config(
+            70,
+            20,
+            28,
+            2,
+            4,
+            2,
+            architectures=["Qwen2ForCausalLM"],
+            model_type="qwen2",
+            head_dim=6,
+            rms_norm_eps=1e-6,
+            rope_theta=1e6,
+            sliding_window=64,
+            use_sliding_window=False,
+            tie_word_embeddings=True,
+        ),
+        tokens=16,
+        packed=True,
+    ),
+    "biased": Model(
+        config(66, 16, 22, 2, 4, 2, rope_theta=100.0, attention_bias=True, mlp_bias=True),
+    ),
 }
 
 
+def biased(c, name):
+    """Whether the model has a bias of this part of a layer."""
+    if not name.endswith("_proj"):
+        return False
+    if c["model_type"] == "qwen2":
+        return name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    return c["attention_bias"] if name.startswith("self_attn.") else c["mlp_bias"]
+
+
 def draw_weights(c, rng):
-    """Weights by Hugging Face name; gains near 1, matrices so that activations keep their size."""
+    """Weights by Hugging Face name; gains near 1, matrices so that activations keep their size, biases small."""
     hidden, ffn, dim = c["hidden_size"], c["intermediate_size"], head_dim(c)
     queries, keys = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
     linears = {
@@ -155,22 +187,22 @@ def draw_weights(c, rng):
         }
     shapes = {"model.embed_tokens.weight": (c["vocab_size"], hidden)}
     for layer in range(c["num_hidden_layers"]):
-        shapes |= {
-            f"model.layers.{layer}.{name}.weight": shape
-            for name, shape in {
-                "input_layernorm": (hidden,),
-                "self_attn.o_proj": (hidden, queries),
-                "post_attention_layernorm": (hidden,),
-                "mlp.down_proj": (hidden, ffn),
-                **linears,
-            }.items()
+        of_layer = {
+            "input_layernorm": (hidden,),
+            "self_attn.o_proj": (hidden, queries),
+            "post_attention_layernorm": (hidden,),
+            "mlp.down_proj": (hidden, ffn),
+            **linears,
         }
+        at = f"model.layers.{layer}."
+        shapes |= {f"{at}{name}.weight": shape for name, shape in of_layer.items()}
+        shapes |= {f"{at}{name}.bias": shape[:1] for name, shape in of_layer.items() if biased(c, name)}
     shapes["model.norm.weight"] = (hidden,)
     if not c["tie_word_embeddings"]:
         shapes["lm_head.weight"] = (c["vocab_size"], hidden)
     return {
         name: (
-            draw(rng, *shape, std=0.1, mean=1.0)
+            draw(rng, *shape, std=0.1, mean=0.0 if name.endswith(".bias") else 1.0)
             if len(shape) == 1
             else draw(rng, *shape, std=shape[1] ** -0.5)
         )

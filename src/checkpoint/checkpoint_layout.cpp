@@ -94,10 +94,8 @@ StateFile model_file(const Block& block, DType weight, std::string path) {
   StateFileBuilder file(std::move(path), {{"format", "pt"}});
   constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::max();
   for (const SourceRun& run : source_runs(block, 0, block.elements, kAnyLength)) {
-    const std::int64_t cols = run.segment->cols;
-    const bool vector = run.segment->initializer == Initializer::kOnes;
-    const auto shape = vector ? std::vector{cols} : std::vector{run.source->rows, cols};
-    file.tensor(run.source->name, weight, shape, StatePart::kWeight, run.block_begin, run.count);
+    file.tensor(run.source->name, weight, run.segment->shape_of(*run.source), StatePart::kWeight,
+                run.block_begin, run.count);
   }
   return file.build();
 }

@@ -278,7 +278,8 @@ void OptimizerSection::fields(FieldList& f) {
         "turns it off. Raise it if the validation loss rises while the training loss falls.")
       .at_least(0);
   f.add("decay_norms", decay_norms,
-        "Lets norm weights decay as well. Set it to repeat a recipe that does not tell them "
+        "Lets norm weights and biases decay as well. Set it to repeat a recipe that does not tell "
+        "them "
         "apart.");
   f.add("grad_clip", grad_clip,
         "Sets the largest global norm of the gradients, above which all are scaled down to it; "

@@ -57,40 +57,76 @@ class CellRunner {
   Tag tag_;
 };
 
+/// What FusedLinear runs before and after a product.
+struct AroundLinear {
+  RmsNormForward norm{};   ///< or absent
+  SwigluForward gate{};    ///< or absent
+  ResidualAdd residual{};  ///< or absent
+};
+
+/// Where a layer's gradients go, and the workspace that those of biases take.
+struct LayerBackward {
+  const LayerGradients& gradients;
+  const TensorView& bias_partials;  ///< LlamaScratch::bias_partials
+};
+
 /// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
 /// here alone.
 class LayerRunner : public CellRunner {
  public:
-  /// `dw` may be null where nothing goes backward. The layer and the views outlive the runner.
+  /// `backward` may be null where nothing goes backward. What is given here outlives the runner.
   LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
-              const LayerGradients* dw = nullptr)
-      : CellRunner(cell), layer_(layer), w_(w), dw_(dw) {}
+              const LayerBackward* backward = nullptr)
+      : CellRunner(cell), layer_(layer), w_(w), backward_(backward) {}
 
   [[nodiscard]] const LayerSpec& layer() const { return layer_; }
   [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
-  [[nodiscard]] const TensorView& gradient(NormId id) const { return (*dw_)[id]; }
+  [[nodiscard]] const TensorView& gradient(NormId id) const { return backward_->gradients[id]; }
 
   /// y [N, out] = the linear of x [N, in].
   void linear(LinearId id, const ConstTensorView& x, const TensorView& y) const {
     CellRunner::linear(x, w_[id], y);
+    add_bias(id, y);
   }
-  /// Returns the product of the linear, of which a row does not depend on the others.
-  [[nodiscard]] Matmul by_row_of(LinearId id, const ConstTensorView& x, const TensorView& y) const {
-    return linear_by_row(x, w_[id], y);
+  /// Runs the linear with what is around it so that a row does not depend on the others. Fused
+  /// operators know no bias, so what comes after one runs by itself.
+  void by_row(LinearId id, const ConstTensorView& x, const TensorView& y,
+              const AroundLinear& around = {}) const {
+    const Matmul product = linear_by_row(x, w_[id], y);
+    if (!w_.bias(id)) {
+      return CellRunner::by_row({.norm = around.norm,
+                                 .product = product,
+                                 .gate = around.gate,
+                                 .residual = around.residual});
+    }
+    CellRunner::by_row({.norm = around.norm, .product = product});
+    add_bias(id, y);
+    if (around.gate.y) (*this)(around.gate);
+    if (around.residual.a) (*this)(around.residual);
   }
   /// dx [N, in] becomes the gradient of x, where dy [N, out] is that of y.
   void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx) const {
     CellRunner::input_gradient(dy, w_[id], dx);
   }
-  /// Adds to the gradients of the linear's weights.
+  /// Adds to the gradients of the linear's weights and of its bias.
   void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
-    CellRunner::weight_gradient(dy, x, (*dw_)[id]);
+    CellRunner::weight_gradient(dy, x, backward_->gradients[id]);
+    const TensorView& d_bias = backward_->gradients.bias(id);
+    if (!d_bias) return;
+    const TensorView& partials = backward_->bias_partials;
+    const Shape used{BiasBackward::kWorkspaceRows, d_bias.elements()};
+    (*this)(BiasBackward{
+        .dy = dy, .d_bias = d_bias, .workspace = TensorView(partials.data, partials.dtype, used)});
   }
 
  private:
+  void add_bias(LinearId id, const TensorView& y) const {
+    if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+  }
+
   const LayerSpec& layer_;
   const LayerWeights& w_;
-  const LayerGradients* dw_;
+  const LayerBackward* backward_;
 };
 
 }  // namespace strata

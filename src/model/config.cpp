@@ -71,10 +71,10 @@ double RopeScaling::magnitude() const {
 
 void LlamaConfig::fields(FieldList& f) {
   f.choice("model_type", model_type, kModelTypeNames,
-           "Says of which family the model is, as its config.json does. All compute the same: "
-           "checkpoints and exports differ in the class that they name, and phi3 has q, k and v in "
-           "one tensor and gate and up in another. Set it to have a new model in the files of a "
-           "family.");
+           "Says of which family the model is, as its config.json does. Checkpoints and exports "
+           "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
+           "gate and up in another, and qwen2 has biases on q, k and v. Set it to have a new model "
+           "in the files of a family.");
   f.add("vocab_size", vocab_size,
         "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
         "With model.path, set it above that model's to begin with rows for tokens that strata "
@@ -120,6 +120,12 @@ void LlamaConfig::fields(FieldList& f) {
   f.add("tie_word_embeddings", tie_word_embeddings,
         "Lets the head use the embedding's weights. Set it for small models, where it saves a "
         "large share of the parameters.");
+  f.add("attention_bias", attention_bias,
+        "Gives q, k, v and the projection after attention biases. It belongs to a model's weights, "
+        "and of the families only llama has it; qwen2 has its biases without it.");
+  f.add("mlp_bias", mlp_bias,
+        "Gives gate, up and down biases. It belongs to a model's weights, and of the families only "
+        "llama has it.");
   f.add("initializer_range", initializer_range,
         "Sets the standard deviation of random initial weights. Lower it if the first steps of a "
         "large model are not stable.")
@@ -176,6 +182,13 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
       add("head_dim", "must be even for rotary embeddings, not " + std::to_string(head_size()));
     }
   }
+  const auto refuse_bias = [&](std::string_view key) {
+    add(key, "must be false for model_type \"" +
+                 std::string(enum_name(kModelTypeNames, model_type)) +
+                 "\", of which no model has these biases");
+  };
+  if (attention_bias && !may_have_attention_bias(model_type)) refuse_bias("attention_bias");
+  if (mlp_bias && !may_have_mlp_bias(model_type)) refuse_bias("mlp_bias");
   if (rope_scaling) validate_scaling(*rope_scaling, add);
   if (rope_scaling && rope_scaling->rope_type == RopeType::kYarn && !(rope_theta > 1)) {
     add("rope_theta", "must be above 1 for yarn");

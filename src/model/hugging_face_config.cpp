@@ -47,9 +47,7 @@ struct FixedKey {
   std::string_view why;
 };
 constexpr FixedKey kFixedKeys[] = {
-    {"attention_bias", "false", "models with biases are not supported"},
-    {"mlp_bias", "false", "models with biases are not supported"},
-    {"qkv_bias", "false", "models with biases are not supported"},
+    {"qkv_bias", "false", "biases are known by attention_bias and mlp_bias alone"},
     {"hidden_act", "\"silu\"", "only \"silu\" is supported"},
     {"attention_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
     {"hidden_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
@@ -79,6 +77,13 @@ constexpr FixedKey kFixedKeys[] = {
 // pretraining_tp, which transformers 5 ignores and earlier ones split products by, changes rounding
 // alone: any value will do.
 
+/// When programs heed a model's sliding_window.
+enum class WindowSwitch : std::uint8_t {
+  kNone,         ///< always
+  kOnUnlessOff,  ///< unless use_sliding_window is false
+  kOffUnlessOn,  ///< if use_sliding_window is true, which is refused
+};
+
 /// A class of transformers whose models strata computes, and what it takes where keys are missing.
 struct ModelClass {
   std::string_view name;
@@ -87,14 +92,15 @@ struct ModelClass {
   double rms_norm_eps;
   std::optional<std::int64_t> num_key_value_heads;  ///< absent: as many as heads
   std::optional<std::int64_t> sliding_window;       ///< absent: none
-  bool window_can_be_off;                           ///< by use_sliding_window, in other programs
+  WindowSwitch window_switch;
 
   [[nodiscard]] std::string_view type_name() const { return enum_name(kModelTypeNames, type); }
 };
 constexpr ModelClass kClasses[] = {
-    {"LlamaForCausalLM", ModelType::kLlama, 2048, 1e-6, {}, {}, true},
-    {"MistralForCausalLM", ModelType::kMistral, 131072, 1e-6, 8, 4096, false},
-    {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, false},
+    {"LlamaForCausalLM", ModelType::kLlama, 2048, 1e-6, {}, {}, WindowSwitch::kOnUnlessOff},
+    {"MistralForCausalLM", ModelType::kMistral, 131072, 1e-6, 8, 4096, WindowSwitch::kNone},
+    {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, WindowSwitch::kNone},
+    {"Qwen2ForCausalLM", ModelType::kQwen2, 32768, 1e-6, 32, 4096, WindowSwitch::kOffUnlessOn},
 };
 
 /// Returns whether class and type, of which one may be missing, are those of the family. Early
@@ -129,7 +135,9 @@ const ModelClass& class_of(const Json& json, ConfigProblems& problems) {
 /// they are changes nothing. Transformers leaves the window of a LLaMA out, but other programs heed
 /// it.
 void check_window(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
-  if (model_class.window_can_be_off && value_at(json, "use_sliding_window") == false) return;
+  const WindowSwitch by = model_class.window_switch;
+  if (by == WindowSwitch::kOffUnlessOn) return;
+  if (by == WindowSwitch::kOnUnlessOff && value_at(json, "use_sliding_window") == false) return;
   Json window = value_at(json, "sliding_window");
   const bool missing = !json.contains("sliding_window");
   if (missing && model_class.sliding_window) window = *model_class.sliding_window;

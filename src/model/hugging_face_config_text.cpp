@@ -38,10 +38,7 @@ Json new_model(ModelType type) {
             {"eos_token_id", nullptr}};
   switch (type) {
     case ModelType::kLlama:
-      json.update({{"architectures", {"LlamaForCausalLM"}},
-                   {"attention_bias", false},
-                   {"mlp_bias", false},
-                   {"pretraining_tp", 1}});
+      json.update({{"architectures", {"LlamaForCausalLM"}}, {"pretraining_tp", 1}});
       break;
     case ModelType::kMistral:
       json.update({{"architectures", {"MistralForCausalLM"}}, {"sliding_window", nullptr}});
@@ -53,8 +50,23 @@ Json new_model(ModelType type) {
                    {"resid_pdrop", 0.0},
                    {"pad_token_id", nullptr}});  // transformers takes 32000 where it is missing
       break;
+    case ModelType::kQwen2:
+      json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"use_sliding_window", false}});
+      break;
   }
   return json;
+}
+
+/// Returns whether the config.json of the family has this key of a LLaMA's.
+bool has_key(ModelType type, std::string_view key) {
+  if (key == "attention_bias") return may_have_attention_bias(type);
+  if (key == "mlp_bias") return may_have_mlp_bias(type);
+  return true;
+}
+
+/// Returns whether transformers takes a number of its own where num_key_value_heads is missing.
+bool has_own_kv_heads(ModelType type) {
+  return type == ModelType::kMistral || type == ModelType::kQwen2;
 }
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
@@ -96,12 +108,12 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     for (const Field& field : fields.all()) keys.push_back(field.key);
   }
   for (const std::string& key : keys) {
-    if (key.starts_with("rope_")) continue;
+    if (key.starts_with("rope_") || !has_key(config.model_type, key)) continue;
     json[key] = value_of(*fields.find(key));
     if (!json[key].is_null()) continue;
     json.erase(key);
-    // Where it is missing, as many as query heads are meant, but not in a Mistral.
-    if (key == "num_key_value_heads" && config.model_type == ModelType::kMistral) {
+    // Where it is missing, as many as query heads are meant, but not in all families.
+    if (key == "num_key_value_heads" && has_own_kv_heads(config.model_type)) {
       json[key] = config.kv_heads();
     }
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <stdexcept>
 #include <utility>
 #include <variant>
 
@@ -45,6 +46,16 @@ class BlockBuilder {
          .initializer = Initializer::kOnes,
          .sources = {{source, 1}}});
   }
+  void bias(const std::string& name, std::vector<SourceTensor> sources) {
+    std::int64_t rows = 0;
+    for (const SourceTensor& source : sources) rows += source.rows;
+    add({.name = block_.name + "." + name,
+         .rows = rows,
+         .cols = 1,
+         .decay = false,
+         .initializer = Initializer::kZeros,
+         .sources = std::move(sources)});
+  }
   Block build() { return std::move(block_); }
 
  private:
@@ -56,7 +67,8 @@ class BlockBuilder {
   Block block_;
 };
 
-/// The order of a layer's weights in its block, as far as it has them. Checkpoints have it as well.
+/// The order of a layer's weights in its block, as far as it has them; biases come after them, in
+/// the order of LinearId. Checkpoints have it as well.
 constexpr std::variant<NormId, LinearId> kLayerWeights[] = {
     NormId::kAttention, LinearId::kQkv,    LinearId::kAttentionOut,
     NormId::kMlp,       LinearId::kGateUp, LinearId::kDown};
@@ -69,25 +81,39 @@ Block layer_block(const ModelSpec& spec, int number) {
   const auto add_norm = [&](const Norm& norm) {
     b.norm(std::string(name_of(norm.id)), norm.width, prefix + norm.source);
   };
-  const auto add_linear = [&](const Linear& linear) {
-    std::vector<SourceTensor> sources;
-    for (const SourceTensor& source : linear.sources) {
-      sources.push_back({prefix + source.name, source.rows});
-    }
-    b.matrix(std::string(name_of(linear.id)), linear.in, std::move(sources));
+  const auto of_layer = [&](std::vector<SourceTensor> sources) {
+    for (SourceTensor& source : sources) source.name = prefix + source.name;
+    return sources;
   };
   for (const std::variant<NormId, LinearId>& weight : kLayerWeights) {
     for (const Norm& norm : layer.norms) {
       if (weight == std::variant<NormId, LinearId>(norm.id)) add_norm(norm);
     }
     for (const Linear& linear : layer.linears) {
-      if (weight == std::variant<NormId, LinearId>(linear.id)) add_linear(linear);
+      if (weight == std::variant<NormId, LinearId>(linear.id)) {
+        b.matrix(std::string(name_of(linear.id)), linear.in, of_layer(linear.sources));
+      }
+    }
+  }
+  for (const EnumName<LinearId>& bias : kBiasNames) {
+    for (const Linear& linear : layer.linears) {
+      if (linear.id != bias.value || !linear.has_bias()) continue;
+      b.bias(std::string(bias.name), of_layer(linear.bias_sources));
     }
   }
   return b.build();
 }
 
 }  // namespace
+
+std::vector<std::int64_t> Segment::shape_of(const SourceTensor& source) const {
+  switch (initializer) {
+    case Initializer::kNormal: return {source.rows, cols};
+    case Initializer::kOnes: return {cols};
+    case Initializer::kZeros: return {source.rows};
+  }
+  throw std::logic_error("segment " + name + " begins as nothing");
+}
 
 std::int64_t Block::shard_elements(int ranks) const {
   return aligned((elements + ranks - 1) / ranks);

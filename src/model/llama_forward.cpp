@@ -137,14 +137,14 @@ TensorView LlamaForward::project(const LayerRunner& run, const ResidualStream& x
   const std::int64_t rows = x.x.rows();
   const TensorView n = m.n.slice_rows(0, rows);
   const TensorView qkv = m.qkv.slice_rows(0, rows);
-  run.by_row({.norm = {.x = x.x,
+  run.by_row(LinearId::kQkv, n, qkv,
+             {.norm = {.x = x.x,
                        .residual = x.added,
                        .weight = run.weight(NormId::kAttention),
                        .sum = x.added ? x.x : TensorView{},
                        .y = n,
                        .rstd = m.rstd.slice_rows(0, rows),
-                       .eps = spec_.norm_eps},
-              .product = run.by_row_of(LinearId::kQkv, n, qkv)});
+                       .eps = spec_.norm_eps}});
   return qkv;
 }
 
@@ -165,22 +165,21 @@ void LlamaForward::finish(const LayerRunner& run, const ConstTensorView& o,
   const TensorView x_mid = few ? of_cell(m.x_mid) : x.x;
   const TensorView gate_up = of_cell(m.gate_up);
   const TensorView act = of_cell(m.act);
-  run.by_row({.product = run.by_row_of(LinearId::kAttentionOut, o, n)});
-  run.by_row({.norm = {.x = x.x,
+  run.by_row(LinearId::kAttentionOut, o, n);
+  run.by_row(LinearId::kGateUp, n, gate_up,
+             {.norm = {.x = x.x,
                        .residual = n,
                        .weight = run.weight(NormId::kMlp),
                        .sum = x_mid,
                        .y = n,
                        .rstd = of_cell(m.rstd),
                        .eps = spec_.norm_eps},
-              .product = run.by_row_of(LinearId::kGateUp, n, gate_up),
               .gate = {.gate_up = gate_up, .y = act}});
   const TensorView down = few ? x.x : x.adds ? x.adds : n;
   if (few) {
-    return run.by_row({.product = run.by_row_of(LinearId::kDown, act, down),
-                       .residual = {.a = x_mid, .b = down, .y = down}});
+    return run.by_row(LinearId::kDown, act, down, {.residual = {.a = x_mid, .b = down, .y = down}});
   }
-  run(run.by_row_of(LinearId::kDown, act, down));
+  run.by_row(LinearId::kDown, act, down);
   if (!x.adds) run(ResidualAdd{.a = x.x, .b = down, .y = x.x});
 }
 

@@ -142,8 +142,9 @@ void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, con
 void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
                            const LayerGradients& dw, const CellBatch& batch, ConstTensorView x,
                            const KeptActivations& kept, TensorView d, const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &dw);
   const LlamaScratch& s = memory_.scratch;
+  const LayerBackward backward{.gradients = dw, .bias_partials = s.bias_partials};
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &backward);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
 

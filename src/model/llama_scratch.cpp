@@ -3,7 +3,10 @@
 
 #include "strata/model/llama_memory.h"
 
+#include <algorithm>
+
 #include "strata/model/llama.h"
+#include "strata/ops/bias.h"
 #include "strata/ops/norm.h"
 
 namespace strata {
@@ -41,6 +44,13 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
     dq_sum = make("scratch.dq_sum", a, {n, heads, layer.attention.head_size});
   }
   norm_partials = make("scratch.norm_partials", a, {RmsNormBackward::kWorkspaceRows, spec.width});
+  std::int64_t widest_bias = 0;
+  for (const Linear& linear : layer.linears) {
+    widest_bias = std::max(widest_bias, linear.bias_elements());
+  }
+  if (widest_bias > 0) {
+    bias_partials = make("scratch.bias_partials", a, {BiasBackward::kWorkspaceRows, widest_bias});
+  }
   head_n = make("scratch.head_norm", x, {z.head_chunk, spec.width});
   head_dn = make("scratch.head_d_norm", x, {z.head_chunk, spec.width});
   head_logits = make("scratch.logits", x, {z.head_chunk, Llama::logits_stride(spec.vocabulary)});

@@ -31,7 +31,8 @@ void ModelSpec::require_common() const {
     bool alike = other.attention == common().attention;
     for (const Linear& linear : other.linears) {
       const Linear& first = common().linear(linear.id);
-      alike = alike && linear.in == first.in && linear.out == first.out;
+      alike = alike && linear.in == first.in && linear.out == first.out &&
+              linear.has_bias() == first.has_bias();
     }
     if (!alike) throw std::logic_error("kinds of layers differ in widths or in how they attend");
   }
@@ -39,7 +40,7 @@ void ModelSpec::require_common() const {
 
 std::int64_t LayerSpec::parameter_count() const {
   std::int64_t count = 0;
-  for (const Linear& linear : linears) count += linear.elements();
+  for (const Linear& linear : linears) count += linear.elements() + linear.bias_elements();
   for (const Norm& norm : norms) count += norm.width;
   return count;
 }

@@ -66,6 +66,9 @@ UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
       for (const EnumName<LinearId>& row : kLinearNames) {
         if (own.has(row.name)) views.layer[row.value] = own.matrix(row.name);
       }
+      for (const EnumName<LinearId>& row : kBiasNames) {
+        if (own.has(row.name)) views.layer.bias(row.value) = own.vector(row.name);
+      }
       for (const EnumName<NormId>& row : kNormNames) {
         if (own.has(row.name)) views.layer[row.value] = own.vector(row.name);
       }

@@ -47,12 +47,10 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
   throw IoError("weights: tensor " + printable_name(shortened(name)) + ' ' + why);
 }
 
-/// Throws IoError unless the tensor is a vector for a norm, a matrix for everything else.
+/// Throws IoError unless the tensor has the shape that the model asks for.
 void require_shape(const SafetensorsDirectory& files, const Segment& segment,
                    const SourceTensor& source) {
-  const bool vector = segment.initializer == Initializer::kOnes;
-  const std::vector<std::int64_t> expected =
-      vector ? std::vector{segment.cols} : std::vector{source.rows, segment.cols};
+  const std::vector<std::int64_t> expected = segment.shape_of(source);
   const std::vector<std::int64_t>& found = files.info(source.name).shape;
   if (found == expected) return;
   const auto text = [](const std::vector<std::int64_t>& shape) {

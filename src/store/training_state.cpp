@@ -171,9 +171,10 @@ void TrainingState::fill(ThreadPool& pool, const Source& source, WorkProgress* w
 void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool& pool,
                                WorkProgress* work) {
   const auto draw = [&](const SourceRun& run, std::vector<double>& values) {
-    if (run.segment->initializer == Initializer::kOnes) {
-      std::fill(values.begin(), values.end(), 1.0);
-      return;
+    switch (run.segment->initializer) {
+      case Initializer::kOnes: std::fill(values.begin(), values.end(), 1.0); return;
+      case Initializer::kZeros: std::fill(values.begin(), values.end(), 0.0); return;
+      case Initializer::kNormal: break;
     }
     random_normals(seed, stream_of(run.source->name), static_cast<std::uint64_t>(run.source_begin),
                    values);

@@ -62,6 +62,8 @@ constexpr KeyRule kRules[] = {
     {"model.rope_scaling.mscale_all_dim", KeyEffect::kModel},
     {"model.rms_norm_eps", KeyEffect::kModel},
     {"model.tie_word_embeddings", KeyEffect::kModel},
+    {"model.attention_bias", KeyEffect::kModel},
+    {"model.mlp_bias", KeyEffect::kModel},
     {"model.initializer_range", KeyEffect::kModel},
     {"data.train", KeyEffect::kData},
     {"data.validation", KeyEffect::kFree},

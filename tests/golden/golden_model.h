@@ -33,7 +33,7 @@ struct GoldenBatch {
 
 struct GoldenOptimizer {
   double lr, beta1, beta2, eps;
-  double weight_decay;  ///< not on norm weights
+  double weight_decay;  ///< not on norm weights and biases
   double clip;          ///< global norm; every step is clipped by min(1, clip / norm)
 };
 
@@ -59,8 +59,8 @@ struct GoldenModel {
 
 /// One of kGoldenModels.
 [[nodiscard]] GoldenModel load_golden_model(const std::string& name);
-inline constexpr const char* kGoldenModels[] = {"mha",    "gqa_tied_llama3", "odd",
-                                                "packed", "mistral",         "phi3"};
+inline constexpr const char* kGoldenModels[] = {
+    "mha", "gqa_tied_llama3", "odd", "packed", "mistral", "phi3", "qwen2", "biased"};
 
 /// Does for a step of the golden batches what BatchLoader::fill_pass does for a token source, with
 /// the same split of rows over passes, sub-batches and ranks. `options.shape`, `passes`, `rank` and

@@ -15,6 +15,7 @@ namespace {
 
 LlamaConfig model(bool tied) {
   LlamaConfig m = test::tiny_model();
+  m.attention_bias = true;
   m.tie_word_embeddings = tied;
   return m;
 }
@@ -42,6 +43,7 @@ TEST_CASE("a layout holds every parameter exactly once") {
     for (const auto& [name, count] : seen) CHECK(count == 1);
     CHECK(seen.count("lm_head.weight") == (tied ? 0u : 1u));
     CHECK(seen.count("model.layers.1.self_attn.k_proj.weight") == 1);
+    CHECK(seen.count("model.layers.1.self_attn.k_proj.bias") == 1);
   }
 }
 

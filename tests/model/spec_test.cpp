@@ -3,6 +3,7 @@
 #include "strata/model/spec.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
@@ -56,6 +57,61 @@ TEST_CASE("a Phi-3 has a LLaMA's linears, of fused tensors") {
   CHECK(phi3.parameter_count() == llama.parameter_count());
 }
 
+TEST_CASE("a Qwen2 has biases on q, k and v, after all weights of the block") {
+  LlamaConfig m = model(false);
+  const ModelSpec llama = spec_of(m);
+  m.model_type = ModelType::kQwen2;
+  const ModelSpec qwen2 = spec_of(m);
+  CHECK(qwen2.common().linear(LinearId::kQkv).bias_elements() == 24 + 12 + 12);
+  for (const LinearId id : {LinearId::kAttentionOut, LinearId::kGateUp, LinearId::kDown}) {
+    CHECK(!qwen2.common().linear(id).has_bias());
+  }
+  CHECK(qwen2.parameter_count() == llama.parameter_count() + 3 * 48);
+  CHECK(qwen2.matmul_parameter_count() == llama.matmul_parameter_count());
+
+  const ModelLayout layout = make_layout(qwen2);
+  const Block& block = layout.blocks[layout.block_of_layer(1)];
+  const ModelLayout layout_without = make_layout(llama);
+  const Block& without = layout_without.blocks[BlockId(2)];
+  REQUIRE(block.segments.size() == without.segments.size() + 1);
+  for (std::size_t i = 0; i < without.segments.size(); ++i) {
+    CHECK(block.segments[i].name == without.segments[i].name);
+    CHECK(block.segments[i].offset == without.segments[i].offset);
+  }
+  const Segment& bias = block.segments.back();
+  CHECK(bias.name == "layers.1.qkv_bias");
+  CHECK(bias.elements() == 48);
+  CHECK(!bias.decay);
+  CHECK(bias.initializer == Initializer::kZeros);
+  REQUIRE(bias.sources.size() == 3);
+  CHECK(bias.sources[0].name == "model.layers.1.self_attn.q_proj.bias");
+  CHECK(bias.sources[2].name == "model.layers.1.self_attn.v_proj.bias");
+  CHECK(bias.shape_of(bias.sources[0]) == std::vector<std::int64_t>{24});
+  CHECK(block.segments.front().shape_of(block.segments.front().sources[0]) ==
+        std::vector<std::int64_t>{20});
+  CHECK(block.segments[1].shape_of(block.segments[1].sources[1]) ==
+        std::vector<std::int64_t>{12, 20});
+}
+
+TEST_CASE("a LLaMA has the biases that its config asks for") {
+  LlamaConfig m = model(false);
+  const auto biases = [&] {
+    const ModelSpec spec = spec_of(m);
+    std::vector<LinearId> ids;
+    for (const Linear& linear : spec.common().linears) {
+      if (linear.has_bias()) ids.push_back(linear.id);
+    }
+    return ids;
+  };
+  CHECK(biases().empty());
+  m.attention_bias = true;
+  CHECK(biases() == std::vector{LinearId::kQkv, LinearId::kAttentionOut});
+  m.attention_bias = false;
+  m.mlp_bias = true;
+  CHECK(biases() == std::vector{LinearId::kGateUp, LinearId::kDown});
+  CHECK(spec_of(m).common().linear(LinearId::kGateUp).bias_sources[1].name == "mlp.up_proj.bias");
+}
+
 TEST_CASE("a tied head counts once as a parameter and always as a product") {
   const std::int64_t matrices = 3 * (20 * 48 + 24 * 20 + 20 * 54 + 27 * 20);
   const std::int64_t norms = 3 * 2 * 20 + 20;
@@ -100,6 +156,7 @@ TEST_CASE("kinds that attend otherwise or have other widths are refused") {
   refused([](LayerSpec& layer) { layer.attention.scale *= 2; });
   refused([](LayerSpec& layer) { layer.attention.rope.theta *= 2; });
   refused([](LayerSpec& layer) { layer.linears.front().out += 6; });
+  refused([](LayerSpec& layer) { layer.linears.front().bias_sources = {{"bias", 48}}; });
 }
 
 TEST_CASE("a layer without a norm has no segment of it") {

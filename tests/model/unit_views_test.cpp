@@ -38,7 +38,7 @@ void check_view(const ConstTensorView& view, DType dtype, const std::byte* block
   CHECK(view.elements() == segment.elements());
   CHECK(view.contiguous());
   if (view.shape.rank() == 1) {
-    CHECK(segment.rows == 1);
+    CHECK((segment.rows == 1 || segment.cols == 1));
   } else {
     CHECK(view.shape == Shape{segment.rows, segment.cols});
   }
@@ -47,14 +47,20 @@ void check_view(const ConstTensorView& view, DType dtype, const std::byte* block
 }  // namespace
 
 TEST_CASE("a layer's views are its segments, for weights and for gradients") {
-  const ModelLayout layout = make_layout(spec_of(test::tiny_model()));
+  LlamaConfig m = test::tiny_model();
+  m.attention_bias = true;
+  m.mlp_bias = true;
+  const ModelLayout layout = make_layout(spec_of(m));
   const Unit& unit = layout.units[UnitId(2)];
   const std::vector<Segment>& segments = layout.blocks[unit.blocks[0]].segments;
   const auto check = [&](const auto& views, DType dtype, const std::byte* block) {
     const auto& layer = views.layer;
-    const ConstTensorView all[] = {layer[NormId::kAttention],      layer[LinearId::kQkv],
-                                   layer[LinearId::kAttentionOut], layer[NormId::kMlp],
-                                   layer[LinearId::kGateUp],       layer[LinearId::kDown]};
+    const ConstTensorView all[] = {
+        layer[NormId::kAttention],      layer[LinearId::kQkv],
+        layer[LinearId::kAttentionOut], layer[NormId::kMlp],
+        layer[LinearId::kGateUp],       layer[LinearId::kDown],
+        layer.bias(LinearId::kQkv),     layer.bias(LinearId::kAttentionOut),
+        layer.bias(LinearId::kGateUp),  layer.bias(LinearId::kDown)};
     REQUIRE(std::size(all) == segments.size());
     for (std::size_t i = 0; i < segments.size(); ++i) {
       check_view(all[i], dtype, block, segments[i]);

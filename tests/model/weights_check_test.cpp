@@ -120,6 +120,18 @@ TEST_CASE("a tensor of another architecture's computation is refused") {
   }
 }
 
+TEST_CASE("a bias that the config asks for is needed") {
+  LlamaConfig biased = model(false);
+  biased.model_type = ModelType::kQwen2;
+  std::vector<Tensor> tensors = weights(false);
+  for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
+    CHECK_THAT(check(tensors, biased),
+               ContainsSubstring("refused") && ContainsSubstring(std::string(name) + ".bias"));
+    tensors.push_back({"model.layers.0.self_attn." + std::string(name) + ".bias"});
+  }
+  CHECK(check(tensors, biased).empty());
+}
+
 TEST_CASE("a dtype that strata does not read is refused only where the tensor is needed") {
   CHECK_THAT(check(weights(false, {{"extra", 2, 0, "F8_E4M3"}}), model(false)),
              ContainsSubstring("(1): extra"));

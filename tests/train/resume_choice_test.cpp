@@ -396,6 +396,8 @@ TEST_CASE("another model is refused and cannot be allowed") {
        }},
       {"model.rms_norm_eps", [](RunConfig& c) { c.model.llama.rms_norm_eps = 1e-6; }},
       {"model.tie_word_embeddings", [](RunConfig& c) { c.model.llama.tie_word_embeddings = true; }},
+      {"model.attention_bias", [](RunConfig& c) { c.model.llama.attention_bias = true; }},
+      {"model.mlp_bias", [](RunConfig& c) { c.model.llama.mlp_bias = true; }},
   };
   const RunConfig before = tiny_config();
   for (const auto& [key, change] : changes) {

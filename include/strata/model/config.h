@@ -16,14 +16,24 @@
 namespace strata {
 
 /// The family of a model, by the name that a Hugging Face config.json gives it. All of them compute
-/// what a LLaMA does.
+/// what a LLaMA does, but for what is said here.
 enum class ModelType : std::uint8_t {
   kLlama,
   kMistral,  ///< without a window
   kPhi3,     ///< q, k and v are one tensor in its files, gate and up another
+  kQwen2,    ///< also Qwen2.5: without a window; q, k and v have biases
 };
-inline constexpr EnumName<ModelType> kModelTypeNames[] = {
-    {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"}, {ModelType::kPhi3, "phi3"}};
+inline constexpr EnumName<ModelType> kModelTypeNames[] = {{ModelType::kLlama, "llama"},
+                                                          {ModelType::kMistral, "mistral"},
+                                                          {ModelType::kPhi3, "phi3"},
+                                                          {ModelType::kQwen2, "qwen2"}};
+
+/// Returns whether models of the family may have what LlamaConfig::attention_bias says.
+[[nodiscard]] constexpr bool may_have_attention_bias(ModelType type) {
+  return type == ModelType::kLlama;
+}
+/// Returns whether models of the family may have what LlamaConfig::mlp_bias says.
+[[nodiscard]] constexpr bool may_have_mlp_bias(ModelType type) { return type == ModelType::kLlama; }
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -75,6 +85,9 @@ struct LlamaConfig {
   std::optional<RopeScaling> rope_scaling;
   double rms_norm_eps = 1e-5;
   bool tie_word_embeddings = false;
+  bool attention_bias =
+      false;              ///< q, k, v and the projection of what attention returns have biases
+  bool mlp_bias = false;  ///< gate, up and down have biases
   double initializer_range = 0.02;
 
   void fields(FieldList& f);
@@ -99,8 +112,8 @@ struct LlamaConfig {
 
 /// Reads a Hugging Face config.json of one of these families, validated. Keys that do not concern
 /// the architecture are ignored. Throws IoError if the file cannot be read, ConfigError if it is
-/// not a model that strata computes exactly (another architecture, biases, a window, another
-/// activation or rope scaling).
+/// not a model that strata computes exactly (another architecture, a window, another activation or
+/// rope scaling).
 [[nodiscard]] LlamaConfig load_llama_config(const std::filesystem::path& file);
 /// Reads the text of such a file as load_llama_config() does; messages begin with `source`.
 [[nodiscard]] LlamaConfig parse_llama_config(std::string_view text, const std::string& source);

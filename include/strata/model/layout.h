@@ -15,21 +15,25 @@
 
 namespace strata {
 
-/// What a parameter is before training: normal random numbers, or 1.
-enum class Initializer : std::uint8_t { kNormal, kOnes };
+/// What a parameter is before training: normal random numbers as matrices are, 1 as weights of
+/// norms are, or 0 as biases are.
+enum class Initializer : std::uint8_t { kNormal, kOnes, kZeros };
 
-/// One parameter matrix inside a block; a vector is a matrix of one row.
+/// One parameter matrix inside a block. The weight of a norm is a matrix of one row, a bias one of
+/// one column.
 struct Segment {
   std::string name;         ///< the block's and its own, e.g. "layers.3.qkv"
   std::int64_t offset = 0;  ///< elements from the beginning of the block, a multiple of kAlignment
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  bool decay = true;  ///< false for norm weights, which decay only with optimizer.decay_norms
+  bool decay = true;  ///< false for norm weights and biases: only optimizer.decay_norms decays them
   Initializer initializer = Initializer::kNormal;
   std::vector<SourceTensor> sources;  ///< one below the other, [rows, cols] together
 
   static constexpr std::int64_t kAlignment = 64;
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
+  /// Returns the shape that one of the sources has in a Hugging Face model.
+  [[nodiscard]] std::vector<std::int64_t> shape_of(const SourceTensor& source) const;
 };
 
 enum class UnitKind : std::uint8_t { kEmbedding, kLayer, kHead };

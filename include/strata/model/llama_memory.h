@@ -47,6 +47,7 @@ struct LlamaScratch {
   TensorView delta;          ///< [H, N] A
   TensorView dq_sum;         ///< [N, H, D] A; absent unless LlamaSizes::add_dq
   TensorView norm_partials;  ///< [RmsNormBackward::kWorkspaceRows, C] A
+  TensorView bias_partials;  ///< [BiasBackward::kWorkspaceRows, widest bias] A; absent without any
   TensorView head_n;         ///< [head_chunk, C] X
   TensorView head_dn;        ///< [head_chunk, C] X
   TensorView head_logits;    ///< [head_chunk, logits_stride] X

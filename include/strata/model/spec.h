@@ -18,15 +18,15 @@
 
 namespace strata {
 
-/// A tensor of a Hugging Face model. It fills consecutive rows of a matrix here; a vector has one
-/// row.
+/// A tensor of a Hugging Face model. It fills consecutive rows of a matrix here. The weight of a
+/// norm is a matrix of one row, and a bias, which may have several tensors, one of one column.
 struct SourceTensor {
   std::string name;  ///< e.g. "model.layers.3.self_attn.q_proj.weight"
   std::int64_t rows = 0;
 };
 
-/// The linear layers that a layer may have, y [N, out] = x [N, in] W^T with W [out, in]. Matrices
-/// that are multiplied by the same x are one.
+/// The linear layers that a layer may have, y [N, out] = x [N, in] W^T with W [out, in], plus a
+/// bias [out] if it has one. Matrices that are multiplied by the same x are one.
 enum class LinearId : std::uint8_t {
   kQkv,           ///< queries, keys and values, one below the other
   kAttentionOut,  ///< from what attention returns to the residual stream
@@ -41,6 +41,12 @@ inline constexpr std::size_t kLinears = std::size(kLinearNames);
 static_assert(kLinearNames[kLinears - 1].value == LinearId(kLinears - 1));
 /// Returns the name of its segment.
 [[nodiscard]] std::string_view name_of(LinearId id);
+/// The names of the segments of their biases.
+inline constexpr EnumName<LinearId> kBiasNames[] = {{LinearId::kQkv, "qkv_bias"},
+                                                    {LinearId::kAttentionOut, "attention_out_bias"},
+                                                    {LinearId::kGateUp, "gate_up_bias"},
+                                                    {LinearId::kDown, "down_bias"}};
+static_assert(std::size(kBiasNames) == kLinears);
 
 /// The norms that a layer may have.
 enum class NormId : std::uint8_t { kAttention, kMlp };
@@ -56,10 +62,15 @@ static_assert(kNormNames[kNorms - 1].value == NormId(kNorms - 1));
 struct Linear {
   LinearId id{};
   std::int64_t in = 0;
-  std::int64_t out = 0;               ///< the rows of its sources together
-  std::vector<SourceTensor> sources;  ///< one below the other
+  std::int64_t out = 0;                    ///< the rows of its sources together
+  std::vector<SourceTensor> sources;       ///< one below the other
+  std::vector<SourceTensor> bias_sources;  ///< vectors, one after the other; empty: no bias
 
+  /// Returns the elements of the matrix.
   [[nodiscard]] std::int64_t elements() const { return in * out; }
+  [[nodiscard]] bool has_bias() const { return !bias_sources.empty(); }
+  /// Returns the elements of the bias, 0 if there is none.
+  [[nodiscard]] std::int64_t bias_elements() const { return has_bias() ? out : 0; }
   /// Returns the FLOPs of the product for one token.
   [[nodiscard]] double flops() const {
     return 2.0 * static_cast<double>(in) * static_cast<double>(out);
@@ -132,7 +143,7 @@ struct ModelSpec {
   /// Returns a layer that stands for all of them in what all kinds have in common.
   [[nodiscard]] const LayerSpec& common() const { return kinds.front(); }
   /// Throws std::logic_error if a kind attends otherwise than the first one, or has a linear of
-  /// another width.
+  /// another width, or a bias where the first one has none or the reverse.
   void require_common() const;
   /// Returns the elements of all weights; those of a tied embedding count once.
   [[nodiscard]] std::int64_t parameter_count() const;

@@ -22,12 +22,15 @@ struct EmbeddingViews {
 template <class View>
 struct LayerViews {
   std::array<View, kLinears> linears;  ///< [out, in] each, by LinearId; absent: the layer has none
+  std::array<View, kLinears> biases;   ///< [out] each, by LinearId, or absent
   std::array<View, kNorms> norms;      ///< [C] each, by NormId, or absent
 
   [[nodiscard]] const View& operator[](LinearId id) const {
     return linears[static_cast<std::size_t>(id)];
   }
   [[nodiscard]] View& operator[](LinearId id) { return linears[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const View& bias(LinearId id) const { return biases[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] View& bias(LinearId id) { return biases[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const View& operator[](NormId id) const {
     return norms[static_cast<std::size_t>(id)];
   }

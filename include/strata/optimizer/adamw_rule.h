@@ -15,7 +15,7 @@ class AdamWRule {
  public:
   struct Options {
     double weight_decay = 0.1;
-    bool decay_norms = false;  ///< decay norm weights too
+    bool decay_norms = false;  ///< decay norm weights and biases too
   };
   /// These are what one submission needs beside the state.
   struct Numbers {

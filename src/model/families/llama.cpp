@@ -1,9 +1,12 @@
 // Makes the spec of LLaMA, and of Mistral without a window: layers are all equal, norms come before
 // attention and before the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) *
-// up(x)).
+// up(x)). A LLaMA's config may ask for biases of attention's
+// linears and of the MLP's.
 
 #include <cmath>
 #include <cstdint>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +25,7 @@ AttentionSpec attention_of(const LlamaConfig& c) {
 }
 
 Linear linear(LinearId id, std::int64_t in, std::vector<SourceTensor> sources) {
-  Linear linear{.id = id, .in = in, .out = 0, .sources = std::move(sources)};
+  Linear linear{.id = id, .in = in, .out = 0, .sources = std::move(sources), .bias_sources = {}};
   for (const SourceTensor& source : linear.sources) linear.out += source.rows;
   return linear;
 }
@@ -46,15 +49,38 @@ LayerSpec layer_of(const LlamaConfig& c) {
                     {NormId::kMlp, width, "post_attention_layernorm.weight"}}};
 }
 
+/// Returns whether the config asks for a bias of this linear.
+bool has_bias(const LlamaConfig& c, LinearId id) {
+  switch (id) {
+    case LinearId::kQkv:
+    case LinearId::kAttentionOut: return c.attention_bias;
+    case LinearId::kGateUp:
+    case LinearId::kDown: return c.mlp_bias;
+  }
+  throw std::logic_error("the linear is none of a layer's");
+}
+
 }  // namespace
 
+void give_bias(Linear& linear) {
+  constexpr std::string_view kWeight = "weight";
+  linear.bias_sources = linear.sources;
+  for (SourceTensor& source : linear.bias_sources) {
+    source.name.replace(source.name.size() - kWeight.size(), kWeight.size(), "bias");
+  }
+}
+
 ModelSpec llama_spec(const LlamaConfig& c) {
+  LayerSpec layer = layer_of(c);
+  for (Linear& linear : layer.linears) {
+    if (has_bias(c, linear.id)) give_bias(linear);
+  }
   return {.width = c.hidden_size,
           .vocabulary = c.vocab_size,
           .norm_eps = c.rms_norm_eps,
           .embedding = "model.embed_tokens.weight",
           .layer_prefix = "model.layers.",
-          .kinds = {layer_of(c)},
+          .kinds = {std::move(layer)},
           .kind = std::vector<std::size_t>(static_cast<std::size_t>(c.num_hidden_layers)),
           .final_norm = "model.norm.weight",
           .projection = c.tie_word_embeddings ? "" : "lm_head.weight"};
