@@ -68,6 +68,29 @@ void draw(RmsNormBackward& op, TrialTensors& t, const TrialShape& s) {
   op.workspace = t.scratch(t.accumulator(), {RmsNormBackward::kWorkspaceRows, s.width});
 }
 
+void draw(HeadNormForward& op, TrialTensors& t, const TrialShape& s) {
+  const Shape shape{s.tokens, s.heads, s.head_dim};
+  const Allowed allowed{.accumulator = of_sum(s.head_dim)};
+  op.x = t.x(1, shape, 8 * s.gap);
+  op.weight = t.x(2, {s.head_dim});
+  op.y = t.out("y", t.compute(), shape, allowed, 16 * s.gap);
+  op.rstd = t.out("rstd", t.accumulator(), {s.tokens, s.heads}, allowed);
+}
+
+void draw(HeadNormBackward& op, TrialTensors& t, const TrialShape& s) {
+  const Shape shape{s.tokens, s.heads, s.head_dim};
+  std::vector<double> rstd = t.normal_a(1, s.tokens * s.heads);
+  for (double& r : rstd) r = std::abs(r);
+  op.dy = t.x(2, shape, 8 * s.gap);
+  op.x = t.x(3, shape, 16 * s.gap);
+  op.weight = t.x(4, {s.head_dim});
+  op.rstd = t.values(rstd, t.accumulator(), {s.tokens, s.heads});
+  op.dx = t.out("dx", t.compute(), shape, {.accumulator = of_sum(s.head_dim)}, 8 * s.gap);
+  op.d_weight =
+      t.changed("d_weight", t.a(5, {s.head_dim}), {.accumulator = of_sum(s.tokens * s.heads)});
+  op.workspace = t.scratch(t.accumulator(), {HeadNormBackward::kWorkspaceRows, s.head_dim});
+}
+
 void draw(SwigluForward& op, TrialTensors& t, const TrialShape& s) {
   op.gate_up = t.x(1, {s.tokens, 2 * s.width}, s.gap);
   op.y = t.out("y", t.compute(), {s.tokens, s.width}, {.accumulator = 32}, s.gap);

@@ -137,6 +137,36 @@ void measure_rope(OperatorTimer& timer, const Model& m) {
   }
 }
 
+/// Norms of the heads of q within packed rows of q, k and v.
+void measure_head_norm(OperatorTimer& timer, const Model& m) {
+  const std::int64_t width = m.hidden + 2 * m.kv();
+  const Shape heads{m.tokens, m.heads, Model::kHeadDim};
+  const std::string shape =
+      text("%s [%lld, %lld] of %lld", m.name, number(m.tokens), number(m.hidden), number(width));
+  const double matrix = count(heads.elements()) * kBf16;
+  const auto queries = [&] {
+    const TensorView qkv = timer.bf16({m.tokens, width});
+    return TensorView(qkv.data, qkv.dtype, heads, width);
+  };
+  timer.measure("head_norm_forward", shape, 2 * matrix, [&] {
+    return HeadNormForward{.x = queries(),
+                           .weight = timer.bf16({Model::kHeadDim}),
+                           .y = queries(),
+                           .rstd = timer.f32({m.tokens, m.heads})};
+  });
+  timer.measure("head_norm_backward", shape, 3 * matrix, [&] {
+    const TensorView dy = queries();
+    return HeadNormBackward{
+        .dy = dy,
+        .x = queries(),
+        .weight = timer.bf16({Model::kHeadDim}),
+        .rstd = timer.f32({m.tokens, m.heads}),
+        .dx = dy,
+        .d_weight = timer.f32({Model::kHeadDim}),
+        .workspace = timer.f32({HeadNormBackward::kWorkspaceRows, Model::kHeadDim})};
+  });
+}
+
 void measure_swiglu(OperatorTimer& timer, const Model& m) {
   const std::string shape = text("%s [%lld, %lld]", m.name, number(m.tokens), number(m.ffn));
   const double matrix = count(m.tokens * m.ffn) * kBf16;
@@ -300,6 +330,7 @@ void run(const bench::Options& options) {
     measure_swiglu(timer, m);
     measure_residual_add(timer, m);
     measure_bias(timer, m);
+    measure_head_norm(timer, m);
     measure_quantize(timer, m);
     measure_flat(timer, m);
   }

@@ -103,6 +103,28 @@ TEST_CASE("a bias and its gradient have the width of the rows", "[ops]") {
   REQUIRE_REFUSED(gradient, "workspace must have shape [64, 8]");
 }
 
+TEST_CASE("norms of heads have one weight for all heads", "[ops]") {
+  HeadNormForward op{.x = view(kBF16, {4, 3, 8}),
+                     .weight = view(kBF16, {24}),
+                     .y = view(kBF16, {4, 3, 8}),
+                     .rstd = {}};
+  REQUIRE_REFUSED(op, "head_norm_forward: weight must have shape [8], but has [24]");
+  op.weight = view(kBF16, {8});
+  REQUIRE_NOTHROW(op.check());
+  op.rstd = view(kF32, {4});
+  REQUIRE_REFUSED(op, "rstd must have");
+  HeadNormBackward backward{.dy = op.x,
+                            .x = op.x,
+                            .weight = op.weight,
+                            .rstd = {},
+                            .dx = op.y,
+                            .d_weight = view(kF32, {8}),
+                            .workspace = view(kF32, {HeadNormBackward::kWorkspaceRows, 8})};
+  REQUIRE_REFUSED(backward, "head_norm_backward: rstd is missing");
+  backward.rstd = view(kF32, {4, 3});
+  REQUIRE_NOTHROW(backward.check());
+}
+
 TEST_CASE("optional tensors come together or not at all", "[ops]") {
   RmsNormForward op = norm();
   op.residual = view(kBF16, {4, 8});

@@ -113,6 +113,40 @@ TEST_CASE("the gradient of a bias is the derivative of the sum", "[ops]") {
   });
 }
 
+TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]") {
+  Bench b;
+  const Shape shape{2, 3, 4};
+  const Values x = random_values(1, 24, kF64);
+  const Values weight = random_values(2, 4, kF64);
+  const Values dy = random_values(3, 24, kF64);
+  const auto forward = [&](const Values& x_in, const Values& weight_in) {
+    b.runner.reset();
+    HeadNormForward op;
+    op.x = b.in(x_in, shape);
+    op.weight = b.in(weight_in, {4});
+    op.y = b.runner.output(kF64, shape);
+    op.rstd = b.runner.output(kF64, {2, 3});
+    b.runner.run(op);
+    return std::pair{b.runner.download(op.y), b.runner.download(op.rstd)};
+  };
+  const Values rstd = forward(x, weight).second;
+  HeadNormBackward op;
+  op.dy = b.in(dy, shape);
+  op.x = b.in(x, shape);
+  op.weight = b.in(weight, {4});
+  op.rstd = b.in(rstd, {2, 3});
+  op.dx = b.runner.output(kF64, shape);
+  op.d_weight = b.in(Values(4), {4});
+  op.workspace = b.runner.output(kF64, {HeadNormBackward::kWorkspaceRows, 4});
+  b.runner.run(op);
+  const Values dx = b.runner.download(op.dx);
+  const Values d_weight = b.runner.download(op.d_weight);
+  require_derivative("dx", x, dx,
+                     [&](const Values& v) { return dot(forward(v, weight).first, dy); });
+  require_derivative("d_weight", weight, d_weight,
+                     [&](const Values& v) { return dot(forward(x, v).first, dy); });
+}
+
 TEST_CASE("swiglu backward is the derivative of forward", "[ops]") {
   Bench b;
   const Values gate_up = random_values(1, 24, kF64);

@@ -176,6 +176,23 @@ TEST_CASE("rope on cuda turns pairs forth and back", "[cuda]") {
   });
 }
 
+TEST_CASE("norms of heads on cuda follow the formula", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<RopeCase> cases = rope_cases();
+    // Queries and keys of real models within packed rows; heads wider than a warp's piece.
+    cases.insert(cases.end(), {{70, 32, 128, 2 * 8 * 128}, {9, 8, 128, 5}, {5, 3, 1000, 8}});
+    for (const DType dtype : kCudaTypes) {
+      for (const RopeCase& c : cases) {
+        for (const bool in_place : {false, true}) {
+          INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
+                              << c.head_dim);
+          repeated(runner, [&](OpRunner& r) { return check_head_norm(r, dtype, c, in_place); });
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("accumulate on cuda adds in f32", "[cuda]") {
   with_sizes([](OpRunner& r, std::int64_t n) { return check_accumulate(r, DType::kF32, n); });
 }

@@ -157,6 +157,15 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
     m.run(SwigluForward{.gate_up = wide, .y = rows});
     m.run(SwigluBackward{.d_y = rows, .gate_up = wide, .d_gate_up = wide, .y = rows});
     m.run(ResidualAdd{.a = rows, .b = rows, .y = rows});
+    const TensorView heads = view(kBF16, {8, 2, 8});
+    m.run(HeadNormForward{.x = heads, .weight = view(kBF16, {8}), .y = heads, .rstd = {}});
+    m.run(HeadNormBackward{.dy = heads,
+                           .x = heads,
+                           .weight = view(kBF16, {8}),
+                           .rstd = view(kF32, {8, 2}),
+                           .dx = heads,
+                           .d_weight = view(kF32, {8}),
+                           .workspace = view(kF32, {HeadNormBackward::kWorkspaceRows, 8})});
     m.run(BiasAdd{.x = rows, .bias = columns, .y = rows});
     m.run(BiasBackward{.dy = rows,
                        .d_bias = view(kF32, {16}),

@@ -50,6 +50,8 @@ struct RopeCase {
 };
 [[nodiscard]] std::vector<RopeCase> rope_cases();
 Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c);
+/// Norms of heads, forward and backward.
+Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place);
 
 /// Rows go to places apart from each other in a cache with other gaps.
 Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c);

@@ -1,4 +1,4 @@
-// Cases of embedding and RoPE, compared with their formulas in f64, token by token.
+// Cases of embedding, RoPE and norms of heads, compared with their formulas in f64, token by token.
 
 #include <algorithm>
 #include <cmath>
@@ -112,6 +112,115 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
     got.push_back(runner.download(op.x));
     require_close("x", got.back(), turned(direction == RopeDirection::kForward ? 1 : -1), dtype,
                   accumulator);
+  }
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+namespace {
+
+/// What the norms of one head give and may be off by. Errors are counted as check_rmsnorm_forward
+/// and check_rmsnorm_backward count them.
+struct NormedHead {
+  const double* x;
+  const double* dy;
+  const double* weight;
+  std::size_t size;
+  double rstd = 0;
+
+  void forward(double eps, double* y, double* y_error) {
+    const auto width = static_cast<double>(size);
+    double squares = 0;
+    for (std::size_t i = 0; i < size; ++i) squares += x[i] * x[i];
+    rstd = 1 / std::sqrt(squares / width + eps);
+    for (std::size_t i = 0; i < size; ++i) {
+      y[i] = x[i] * rstd * weight[i];
+      y_error[i] = (width / 2 + 6) * std::abs(y[i]);
+    }
+  }
+  /// `given_rstd` is that of forward, rounded to A.
+  void backward(double given_rstd, double* dx, double* dx_error) const {
+    const auto width = static_cast<double>(size);
+    double sum = 0;
+    double magnitude = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const double term = weight[i] * dy[i] * x[i] * given_rstd;
+      sum += term;
+      magnitude += std::abs(term);
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      const double g = weight[i] * dy[i];
+      const double xhat = x[i] * given_rstd;
+      dx[i] = given_rstd * (g - xhat * sum / width);
+      dx_error[i] = 5 * given_rstd * std::abs(g) +
+                    (width + 9) * given_rstd * std::abs(xhat) * magnitude / width;
+    }
+  }
+};
+
+}  // namespace
+
+Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.heads, c.head_dim};
+  const std::int64_t count = c.tokens * c.heads;
+  const auto size = static_cast<std::size_t>(c.head_dim);
+  const double eps = 1e-5;
+  const auto x = random_values(1, shape.elements(), dtype);
+  const auto dy = random_values(2, shape.elements(), dtype);
+  const auto weight = random_values(3, c.head_dim, dtype);
+  const auto before = random_values(4, c.head_dim, accumulator);
+  Expected y(shape.elements());
+  Expected rstd(count);
+  Expected dx(shape.elements());
+  Expected d_weight(c.head_dim);
+  std::vector<double> given_rstd(static_cast<std::size_t>(count));
+  d_weight.values = before;
+  for (std::size_t i = 0; i < size; ++i) d_weight.error[i] = std::abs(before[i]);
+  for (std::size_t h = 0; h < given_rstd.size(); ++h) {
+    const std::size_t at = h * size;
+    NormedHead head{
+        .x = x.data() + at, .dy = dy.data() + at, .weight = weight.data(), .size = size};
+    head.forward(eps, y.values.data() + at, y.error.data() + at);
+    rstd.values[h] = head.rstd;
+    rstd.error[h] = (static_cast<double>(size) / 2 + 4) * head.rstd;
+    given_rstd[h] = rounded_to(accumulator, head.rstd);
+    head.backward(given_rstd[h], dx.values.data() + at, dx.error.data() + at);
+    for (std::size_t i = 0; i < size; ++i) {
+      const double term = dy[at + i] * x[at + i] * given_rstd[h];
+      d_weight.values[i] += term;
+      d_weight.error[i] += static_cast<double>(count + 3) * std::abs(term);
+    }
+  }
+  const std::int64_t stride = c.heads * c.head_dim + c.gap;
+  const TensorView d_x = runner.upload(x, dtype, shape, stride);
+  const TensorView d_dy = runner.upload(dy, dtype, shape, stride);
+  const TensorView d_w = runner.upload(weight, dtype, {c.head_dim});
+  const HeadNormBackward backward{
+      .dy = d_dy,
+      .x = d_x,
+      .weight = d_w,
+      .rstd = runner.upload(given_rstd, accumulator, {c.tokens, c.heads}),
+      .dx = in_place ? d_dy : runner.output(dtype, shape, stride),
+      .d_weight = runner.upload(before, accumulator, {c.head_dim}),
+      .workspace = runner.output(accumulator, {HeadNormBackward::kWorkspaceRows, c.head_dim})};
+  runner.run(backward);
+  const HeadNormForward forward{
+      .x = d_x,
+      .weight = d_w,
+      .y = in_place ? d_x : runner.output(dtype, shape, stride),
+      .rstd = in_place ? TensorView{} : runner.output(accumulator, {c.tokens, c.heads}),
+      .eps = eps};
+  runner.run(forward);
+  Outputs got{runner.download(forward.y), runner.download(backward.dx),
+              runner.download(backward.d_weight)};
+  require_close("y", got[0], y, dtype, accumulator);
+  require_close("dx", got[1], dx, dtype, accumulator);
+  require_close("d_weight", got[2], d_weight, accumulator, accumulator);
+  if (forward.rstd) {
+    got.push_back(runner.download(forward.rstd));
+    require_close("rstd", got[3], rstd, accumulator, accumulator);
   }
   REQUIRE(runner.guards_intact());
   return got;

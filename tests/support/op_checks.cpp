@@ -74,6 +74,7 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
     }
     for (const RopeCase& c : shapes.heads) {
       add("rope" + suffix, [=](OpRunner& r) { check_rope(r, dtype, c); });
+      add("head norm" + suffix, [=](OpRunner& r) { check_head_norm(r, dtype, c, true); });
     }
     for (const RopeCase& c : shapes.heads) {
       RopeCase some = c;  // the cache is larger than what is added

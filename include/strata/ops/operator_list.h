@@ -13,6 +13,7 @@
 #include "strata/ops/fused_append.h"
 #include "strata/ops/fused_attend.h"
 #include "strata/ops/fused_linear.h"
+#include "strata/ops/head_norm.h"
 #include "strata/ops/kv_cache.h"
 #include "strata/ops/matmul.h"
 #include "strata/ops/norm.h"
@@ -31,4 +32,5 @@
                   apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
                       apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
                           apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)             \
-                              apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)
+                              apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)             \
+                                  apply(HeadNormForward) apply(HeadNormBackward)

@@ -1,0 +1,43 @@
+// RMSNorm of each head of queries or keys by itself, forward and backward. Models whose layers have
+// such norms run it between the projection and the rotary embedding. Letters of shapes are those of
+// strata/ops/embedding.h.
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// y = x * rsqrt(mean(x^2) + eps) * weight, head by head, computed in A and rounded once. In place
+/// is allowed.
+struct HeadNormForward {
+  static constexpr std::string_view kName = "head_norm_forward";
+  ConstTensorView x;       ///< [N, heads, D] X; rows may be strided
+  ConstTensorView weight;  ///< [D] X
+  TensorView y;            ///< [N, heads, D] X; rows may be strided
+  TensorView rstd;         ///< [N, heads] A, kept for backward, or absent
+  double eps = 1e-5;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
+};
+
+/// With xhat = x * rstd and g = weight * dy:
+/// dx = rstd * (g - xhat * mean(g * xhat)) over a head, d_weight += sum over n and heads of
+/// dy * xhat. In place (dx == dy) is allowed. The sum runs in a fixed order.
+struct HeadNormBackward {
+  static constexpr std::string_view kName = "head_norm_backward";
+  ConstTensorView dy;      ///< [N, heads, D] X; rows may be strided
+  ConstTensorView x;       ///< [N, heads, D] X: what was normalised; rows may be strided
+  ConstTensorView weight;  ///< [D] X
+  ConstTensorView rstd;    ///< [N, heads] A
+  TensorView dx;           ///< [N, heads, D] X; rows may be strided
+  TensorView d_weight;     ///< [D] A, added to
+  TensorView workspace;    ///< [kWorkspaceRows, D] A: partial sums; the cpu backend ignores it
+  static constexpr std::int64_t kWorkspaceRows = 256;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
+};
+
+}  // namespace strata
