@@ -74,6 +74,8 @@ def small_llama(c, weights, batch):
         q = linear(h, at + "self_attn.q_proj").view(rows, length, heads, dim)
         k = linear(h, at + "self_attn.k_proj").view(rows, length, kv_heads, dim)
         v = linear(h, at + "self_attn.v_proj").view(rows, length, kv_heads, dim)
+        if c["model_type"] == "qwen3":
+            q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
         scores = torch.einsum("rthd,rshd->rhts", q, k) / dim**0.5

@@ -157,6 +157,25 @@ MODELS = {
     "biased": Model(
         config(66, 16, 22, 2, 4, 2, rope_theta=100.0, attention_bias=True, mlp_bias=True),
     ),
+    "qwen3": Model(
+        config(
+            73,
+            20,
+            26,
+            2,
+            4,
+            2,
+            architectures=["Qwen3ForCausalLM"],
+            model_type="qwen3",
+            head_dim=8,
+            rms_norm_eps=1e-6,
+            rope_theta=1e6,
+            sliding_window=None,
+            use_sliding_window=False,
+        ),
+        tokens=16,
+        packed=True,
+    ),
 }
 
 
@@ -194,6 +213,8 @@ def draw_weights(c, rng):
             "mlp.down_proj": (hidden, ffn),
             **linears,
         }
+        if c["model_type"] == "qwen3":
+            of_layer |= {"self_attn.q_norm": (dim,), "self_attn.k_norm": (dim,)}
         at = f"model.layers.{layer}."
         shapes |= {f"{at}{name}.weight": shape for name, shape in of_layer.items()}
         shapes |= {f"{at}{name}.bias": shape[:1] for name, shape in of_layer.items() if biased(c, name)}

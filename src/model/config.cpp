@@ -70,11 +70,12 @@ double RopeScaling::magnitude() const {
 }
 
 void LlamaConfig::fields(FieldList& f) {
-  f.choice("model_type", model_type, kModelTypeNames,
-           "Says of which family the model is, as its config.json does. Checkpoints and exports "
-           "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
-           "gate and up in another, and qwen2 has biases on q, k and v. Set it to have a new model "
-           "in the files of a family.");
+  f.choice(
+      "model_type", model_type, kModelTypeNames,
+      "Says of which family the model is, as its config.json does. Checkpoints and exports "
+      "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
+      "gate and up in another, qwen2 has biases on q, k and v, and qwen3 normalises their heads "
+      "of q and k. Set it to have a new model in the files of a family.");
   f.add("vocab_size", vocab_size,
         "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
         "With model.path, set it above that model's to begin with rows for tokens that strata "
@@ -122,7 +123,7 @@ void LlamaConfig::fields(FieldList& f) {
         "large share of the parameters.");
   f.add("attention_bias", attention_bias,
         "Gives q, k, v and the projection after attention biases. It belongs to a model's weights, "
-        "and of the families only llama has it; qwen2 has its biases without it.");
+        "and of the families only llama and qwen3 have it; qwen2 has its biases without it.");
   f.add("mlp_bias", mlp_bias,
         "Gives gate, up and down biases. It belongs to a model's weights, and of the families only "
         "llama has it.");

@@ -56,8 +56,8 @@ constexpr FixedKey kFixedKeys[] = {
     {"partial_rotary_factor", "1", "only whole heads are rotated"},
     {"rotary_pct", "1", "only whole heads are rotated"},
     {"use_sliding_window", "false", "attention without a window only is supported"},
-    {"use_qk_norm", "false", "norms of queries and keys are not supported"},
-    {"qk_norm", "false", "norms of queries and keys are not supported"},
+    {"use_qk_norm", "false", "only a Qwen3 has norms of queries and keys, without a key"},
+    {"qk_norm", "false", "only a Qwen3 has norms of queries and keys, without a key"},
     {"clip_qkv", "null", "clipped queries, keys and values are not supported"},
     {"attn_logit_softcapping", "null", "capped logits are not supported"},
     {"final_logit_softcapping", "null", "capped logits are not supported"},
@@ -91,16 +91,18 @@ struct ModelClass {
   std::int64_t max_position_embeddings;
   double rms_norm_eps;
   std::optional<std::int64_t> num_key_value_heads;  ///< absent: as many as heads
+  std::optional<std::int64_t> head_dim;             ///< absent: hidden_size / heads
   std::optional<std::int64_t> sliding_window;       ///< absent: none
   WindowSwitch window_switch;
 
   [[nodiscard]] std::string_view type_name() const { return enum_name(kModelTypeNames, type); }
 };
 constexpr ModelClass kClasses[] = {
-    {"LlamaForCausalLM", ModelType::kLlama, 2048, 1e-6, {}, {}, WindowSwitch::kOnUnlessOff},
-    {"MistralForCausalLM", ModelType::kMistral, 131072, 1e-6, 8, 4096, WindowSwitch::kNone},
-    {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, WindowSwitch::kNone},
-    {"Qwen2ForCausalLM", ModelType::kQwen2, 32768, 1e-6, 32, 4096, WindowSwitch::kOffUnlessOn},
+    {"LlamaForCausalLM", ModelType::kLlama, 2048, 1e-6, {}, {}, {}, WindowSwitch::kOnUnlessOff},
+    {"MistralForCausalLM", ModelType::kMistral, 131072, 1e-6, 8, {}, 4096, WindowSwitch::kNone},
+    {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, {}, WindowSwitch::kNone},
+    {"Qwen2ForCausalLM", ModelType::kQwen2, 32768, 1e-6, 32, {}, 4096, WindowSwitch::kOffUnlessOn},
+    {"Qwen3ForCausalLM", ModelType::kQwen3, 32768, 1e-6, 32, 128, 4096, WindowSwitch::kOffUnlessOn},
 };
 
 /// Returns whether class and type, of which one may be missing, are those of the family. Early
@@ -284,6 +286,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   if (!json.contains("num_key_value_heads")) {
     config.num_key_value_heads = model_class.num_key_value_heads;
   }
+  if (!json.contains("head_dim")) config.head_dim = model_class.head_dim;
   Json known = Json::object();
   const FieldList fields = fields_of(config);
   for (const Field& field : fields.all()) {

@@ -53,6 +53,9 @@ Json new_model(ModelType type) {
     case ModelType::kQwen2:
       json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"use_sliding_window", false}});
       break;
+    case ModelType::kQwen3:
+      json.update({{"architectures", {"Qwen3ForCausalLM"}}, {"use_sliding_window", false}});
+      break;
   }
   return json;
 }
@@ -66,7 +69,7 @@ bool has_key(ModelType type, std::string_view key) {
 
 /// Returns whether transformers takes a number of its own where num_key_value_heads is missing.
 bool has_own_kv_heads(ModelType type) {
-  return type == ModelType::kMistral || type == ModelType::kQwen2;
+  return type == ModelType::kMistral || type == ModelType::kQwen2 || type == ModelType::kQwen3;
 }
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
@@ -116,6 +119,8 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     if (key == "num_key_value_heads" && has_own_kv_heads(config.model_type)) {
       json[key] = config.kv_heads();
     }
+    // A Qwen3 has heads of 128 where it is missing.
+    if (key == "head_dim" && config.model_type == ModelType::kQwen3) json[key] = config.head_size();
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
     set_rope(json, fields);

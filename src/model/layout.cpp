@@ -70,8 +70,8 @@ class BlockBuilder {
 /// The order of a layer's weights in its block, as far as it has them; biases come after them, in
 /// the order of LinearId. Checkpoints have it as well.
 constexpr std::variant<NormId, LinearId> kLayerWeights[] = {
-    NormId::kAttention, LinearId::kQkv,    LinearId::kAttentionOut,
-    NormId::kMlp,       LinearId::kGateUp, LinearId::kDown};
+    NormId::kAttention, LinearId::kQkv,  LinearId::kAttentionOut, NormId::kMlp,
+    LinearId::kGateUp,  LinearId::kDown, NormId::kQuery,          NormId::kKey};
 static_assert(std::size(kLayerWeights) == kNorms + kLinears);
 
 Block layer_block(const ModelSpec& spec, int number) {

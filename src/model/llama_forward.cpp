@@ -26,6 +26,18 @@ TensorView query_heads(const AttentionSpec& spec, const TensorView& of, std::int
   return heads_of(of.slice_rows(begin, count), 0, spec.heads, spec.head_size);
 }
 
+/// Normalises the heads of q and k in place.
+void normalise_heads(const LayerRunner& run, const TensorView& qkv, double eps) {
+  const AttentionSpec& spec = run.layer().attention;
+  const std::int64_t d = spec.head_size;
+  const auto normalise = [&](NormId id, std::int64_t begin, std::int64_t heads) {
+    const TensorView x = heads_of(qkv, begin, heads, d);
+    run(HeadNormForward{.x = x, .weight = run.weight(id), .y = x, .rstd = {}, .eps = eps});
+  };
+  normalise(NormId::kQuery, 0, spec.heads);
+  normalise(NormId::kKey, spec.heads * d, spec.kv_heads);
+}
+
 }  // namespace
 
 LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Allocator& memory)
@@ -145,6 +157,7 @@ TensorView LlamaForward::project(const LayerRunner& run, const ResidualStream& x
                        .y = n,
                        .rstd = m.rstd.slice_rows(0, rows),
                        .eps = spec_.norm_eps}});
+  if (run.layer().normalises_heads()) normalise_heads(run, qkv, spec_.norm_eps);
   return qkv;
 }
 

@@ -10,14 +10,20 @@ namespace strata {
 
 namespace {
 
-/// Returns attention on the activations `a`, from a.qkv to a.o and a.lse.
-AttentionForward attention_forward(const AttentionSpec& spec, const KeptActivations& a,
-                                   const AttentionSegments& segments) {
+/// Returns the packed buffer that begins with the rotated queries and keys: that of q, k and v, or
+/// where a layer normalises heads one beside it, since backward needs what the norms have read.
+const TensorView& rotated(const LlamaScratch& s, const KeptActivations& a) {
+  return s.qk ? s.qk : a.qkv;
+}
+
+/// Returns attention on the activations `a`, from rotated() and a.qkv to a.o and a.lse.
+AttentionForward attention_forward(const AttentionSpec& spec, const LlamaScratch& s,
+                                   const KeptActivations& a, const AttentionSegments& segments) {
   const std::int64_t h = spec.heads;
   const std::int64_t kv = spec.kv_heads;
   const std::int64_t d = spec.head_size;
-  return {.q = heads_of(a.qkv, 0, h, d),
-          .k = heads_of(a.qkv, h * d, kv, d),
+  return {.q = heads_of(rotated(s, a), 0, h, d),
+          .k = heads_of(rotated(s, a), h * d, kv, d),
           .v = heads_of(a.qkv, (h + kv) * d, kv, d),
           .segments = segments,
           .o = heads_of(a.o, 0, h, d),
@@ -31,7 +37,7 @@ AttentionBackward attention_backward(const AttentionSpec& spec, const LlamaScrat
   const std::int64_t h = spec.heads;
   const std::int64_t kv = spec.kv_heads;
   const std::int64_t d = spec.head_size;
-  const AttentionForward forward = attention_forward(spec, a, segments);
+  const AttentionForward forward = attention_forward(spec, s, a, segments);
   return {.d_o = heads_of(s.d_o, 0, h, d),
           .q = forward.q,
           .k = forward.k,
@@ -45,6 +51,45 @@ AttentionBackward attention_backward(const AttentionSpec& spec, const LlamaScrat
           .delta = s.delta,
           .dq_sum = s.dq_sum,
           .scale = forward.scale};
+}
+
+/// Normalises the heads of q and k in `qkv` into s.qk.
+void normalise_heads(const LayerRunner& run, const LlamaScratch& s, const TensorView& qkv,
+                     double eps) {
+  const std::int64_t h = run.layer().attention.heads;
+  const std::int64_t kv = run.layer().attention.kv_heads;
+  const std::int64_t d = run.layer().attention.head_size;
+  run(HeadNormForward{.x = heads_of(qkv, 0, h, d),
+                      .weight = run.weight(NormId::kQuery),
+                      .y = heads_of(s.qk, 0, h, d),
+                      .rstd = s.query_rstd,
+                      .eps = eps});
+  run(HeadNormForward{.x = heads_of(qkv, h * d, kv, d),
+                      .weight = run.weight(NormId::kKey),
+                      .y = heads_of(s.qk, h * d, kv, d),
+                      .rstd = s.key_rstd,
+                      .eps = eps});
+}
+
+/// Turns the gradients of normalised heads, which s.d_qkv begins with, into those of q and k in
+/// `qkv`, and adds to the gradients of the norms' weights.
+void differentiate_heads(const LayerRunner& run, const LlamaScratch& s, const TensorView& qkv) {
+  const std::int64_t h = run.layer().attention.heads;
+  const std::int64_t kv = run.layer().attention.kv_heads;
+  const std::int64_t d = run.layer().attention.head_size;
+  const auto differentiate = [&](NormId id, std::int64_t begin, std::int64_t heads,
+                                 const TensorView& rstd) {
+    const TensorView gradient = heads_of(s.d_qkv, begin, heads, d);
+    run(HeadNormBackward{.dy = gradient,
+                         .x = heads_of(qkv, begin, heads, d),
+                         .weight = run.weight(id),
+                         .rstd = rstd,
+                         .dx = gradient,
+                         .d_weight = run.gradient(id),
+                         .workspace = s.head_partials});
+  };
+  differentiate(NormId::kQuery, 0, h, s.query_rstd);
+  differentiate(NormId::kKey, h * d, kv, s.key_rstd);
 }
 
 /// Gives everybody the same address, where only shapes are looked at: a view without one would
@@ -71,7 +116,7 @@ void Llama::prepare(Kernels& kernels, const ModelSpec& spec, const LlamaSizes& s
   const KeptActivations a{
       .o = s.o, .lse = s.lse, .x_mid = s.x_mid, .qkv = s.qkv, .gate_up = s.gate_up};
   for (const LayerSpec& kind : spec.kinds) {
-    kernels.prepare(attention_forward(kind.attention, a, segments));
+    kernels.prepare(attention_forward(kind.attention, s, a, segments));
     kernels.prepare(attention_backward(kind.attention, s, a, segments));
   }
 }
@@ -101,14 +146,16 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
                      .y = s.n1,
                      .rstd = s.rstd1,
                      .eps = eps});
-  if (!there.qkv) {
+  if (!there.qkv) run.linear(LinearId::kQkv, s.n1, a.qkv);
+  if (s.qk) normalise_heads(run, s, a.qkv, eps);
+  if (!there.qkv || s.qk) {
     const std::int64_t turned = attention.heads + attention.kv_heads;
-    const TensorView qk = heads_of(a.qkv, 0, turned, attention.head_size);
-    run.linear(LinearId::kQkv, s.n1, a.qkv);
-    run(Rope{
-        .x = qk, .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin});
+    run(Rope{.x = heads_of(rotated(s, a), 0, turned, attention.head_size),
+             .positions = batch.positions,
+             .cos = memory_.rope.cos,
+             .sin = memory_.rope.sin});
   }
-  if (!there.o) run(attention_forward(attention, a, batch.segments));
+  if (!there.o) run(attention_forward(attention, s, a, batch.segments));
   // The norm reads the rounded sum, so its bits are the same whether the sum is there or made now.
   RmsNormForward mlp_norm{.x = a.x_mid,
                           .residual = {},
@@ -170,6 +217,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   attention.rotation = {
       .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin};
   run(attention);
+  if (s.qk) differentiate_heads(run, s, a.qkv);
   run.input_gradient(LinearId::kQkv, s.d_qkv, s.n2);
   run.weight_gradient(LinearId::kQkv, s.d_qkv, s.n1);
   run(RmsNormBackward{.dy = s.n2,

@@ -7,6 +7,7 @@
 
 #include "strata/model/llama.h"
 #include "strata/ops/bias.h"
+#include "strata/ops/head_norm.h"
 #include "strata/ops/norm.h"
 
 namespace strata {
@@ -27,6 +28,9 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   };
   n1 = make("scratch.attention_norm", x, {n, spec.width});
   qkv = unless_kept(KeepLevel::kSelective, "scratch.qkv", x, {n, qkv_width});
+  if (layer.normalises_heads()) {
+    qk = make("scratch.normed_heads", x, {n, query_width + layer.attention.kv_width()});
+  }
   o = unless_kept(KeepLevel::kAttention, "scratch.attention", x, {n, query_width});
   x_mid = unless_kept(KeepLevel::kAttentionOut, "scratch.x_mid", x, {n, spec.width});
   n2 = make("scratch.mlp_norm", x, {n, spec.width});
@@ -42,6 +46,12 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   delta = make("scratch.delta", a, {heads, n});
   if (z.add_dq) {
     dq_sum = make("scratch.dq_sum", a, {n, heads, layer.attention.head_size});
+  }
+  if (layer.normalises_heads()) {
+    query_rstd = make("scratch.query_rstd", a, {n, heads});
+    key_rstd = make("scratch.key_rstd", a, {n, layer.attention.kv_heads});
+    head_partials = make("scratch.normed_heads_partials", a,
+                         {HeadNormBackward::kWorkspaceRows, layer.attention.head_size});
   }
   norm_partials = make("scratch.norm_partials", a, {RmsNormBackward::kWorkspaceRows, spec.width});
   std::int64_t widest_bias = 0;

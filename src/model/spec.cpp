@@ -26,9 +26,14 @@ const Norm& LayerSpec::norm(NormId id) const {
   return *found;
 }
 
+bool LayerSpec::normalises_heads() const {
+  return std::ranges::find(norms, NormId::kQuery, &Norm::id) != norms.end();
+}
+
 void ModelSpec::require_common() const {
   for (const LayerSpec& other : kinds) {
-    bool alike = other.attention == common().attention;
+    bool alike = other.attention == common().attention &&
+                 other.normalises_heads() == common().normalises_heads();
     for (const Linear& linear : other.linears) {
       const Linear& first = common().linear(linear.id);
       alike = alike && linear.in == first.in && linear.out == first.out &&

@@ -609,7 +609,8 @@ TEST_CASE("the large configs that come with strata need only a training set") {
   const std::vector<Case> cases{{"llama-1.3b.json", 1345423360},
                                 {"llama-7b.json", 6738415616},
                                 {"llama-13b.json", 13015864320},
-                                {"qwen2.5-7b.json", 7615616512}};
+                                {"qwen2.5-7b.json", 7615616512},
+                                {"qwen3-8b.json", 8190735360}};
   const std::vector<std::string> sets{"data.train=corpus.bin"};
   for (const Case& c : cases) {
     CAPTURE(c.name);

@@ -405,6 +405,29 @@ TEST_CASE("a Qwen2 without a window is read with the defaults of its own class")
   CHECK_THROWS_WITH(load(R"("num_attention_heads": 8)"), ContainsSubstring("takes 32, no divisor"));
 }
 
+TEST_CASE("a Qwen3 without a window is read with the defaults of its own class") {
+  const auto load = [](const std::string& more) {
+    return ConfigFile(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+      "vocab_size": 100, "hidden_size": 64, "intermediate_size": 12, "num_hidden_layers": 2,
+      "num_attention_heads": 32)" +
+                      (more.empty() ? "" : ", " + more) + "}")
+        .load();
+  };
+  // Qwen3Config of transformers 5.24; the files of Qwen3 have these keys
+  const LlamaConfig c = load(R"("attention_bias": false, "use_sliding_window": false,
+      "sliding_window": null, "max_window_layers": 2, "rope_scaling": null)");
+  CHECK(c.model_type == ModelType::kQwen3);
+  CHECK(c.kv_heads() == 32);
+  CHECK(c.head_size() == 128);
+  CHECK(c.max_position_embeddings == 32768);
+  CHECK(c.rms_norm_eps == 1e-6);
+  CHECK(load("") == c);
+  CHECK(load(R"("head_dim": 4)").head_size() == 4);
+  CHECK(load(R"("attention_bias": true)").attention_bias);
+  CHECK_THROWS_WITH(load(R"("mlp_bias": true)"), ContainsSubstring("mlp_bias"));
+  CHECK_THROWS_WITH(load(R"("use_sliding_window": true)"), ContainsSubstring("use_sliding_window"));
+}
+
 TEST_CASE("class and type of a model must be those of one family") {
   const auto load = [](const std::string& text) {
     return ConfigFile(R"({"vocab_size": 100, "hidden_size": 8, "intermediate_size": 12,
@@ -468,14 +491,16 @@ TEST_CASE("a new config.json is read as the model that it was written of") {
       {ModelType::kLlama, R"("LlamaForCausalLM")"},
       {ModelType::kMistral, R"("MistralForCausalLM")"},
       {ModelType::kPhi3, R"("Phi3ForCausalLM")"},
-      {ModelType::kQwen2, R"("Qwen2ForCausalLM")"}};
+      {ModelType::kQwen2, R"("Qwen2ForCausalLM")"},
+      {ModelType::kQwen3, R"("Qwen3ForCausalLM")"}};
   for (const auto& [type, name] : classes) {
     for (LlamaConfig c : {small(), stretched()}) {
       c.model_type = type;
       const std::string text = llama_config_text(c, DType::kBF16, std::nullopt);
-      if (type == ModelType::kMistral || type == ModelType::kQwen2) {
+      if (type != ModelType::kLlama && type != ModelType::kPhi3) {
         c.num_key_value_heads = c.kv_heads();
       }
+      if (type == ModelType::kQwen3) c.head_dim = c.head_size();
       CHECK(parse_llama_config(text, "config.json") == c);
       CHECK_THAT(text, ContainsSubstring(R"("torch_dtype": "bfloat16")"));
       CHECK_THAT(text, ContainsSubstring(name));

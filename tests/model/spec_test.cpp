@@ -93,6 +93,27 @@ TEST_CASE("a Qwen2 has biases on q, k and v, after all weights of the block") {
         std::vector<std::int64_t>{12, 20});
 }
 
+TEST_CASE("a Qwen3 has norms of heads, after all other weights of the block") {
+  LlamaConfig m = model(false);
+  const ModelSpec llama = spec_of(m);
+  m.model_type = ModelType::kQwen3;
+  const ModelSpec qwen3 = spec_of(m);
+  CHECK(qwen3.common().normalises_heads());
+  CHECK(!llama.common().normalises_heads());
+  CHECK(qwen3.common().norm(NormId::kKey).width == 6);
+  CHECK(qwen3.parameter_count() == llama.parameter_count() + 3 * 2 * 6);
+  const ModelLayout layout = make_layout(qwen3);
+  const Block& block = layout.blocks[layout.block_of_layer(1)];
+  REQUIRE(block.segments.size() == 8);
+  CHECK(block.segments[6].name == "layers.1.query_norm");
+  CHECK(block.segments[6].sources[0].name == "model.layers.1.self_attn.q_norm.weight");
+  CHECK(block.segments[7].name == "layers.1.key_norm");
+  CHECK(!block.segments[7].decay);
+  CHECK(block.segments[7].initializer == Initializer::kOnes);
+  m.attention_bias = true;
+  CHECK(spec_of(m).common().linear(LinearId::kAttentionOut).bias_elements() == 20);
+}
+
 TEST_CASE("a LLaMA has the biases that its config asks for") {
   LlamaConfig m = model(false);
   const auto biases = [&] {
@@ -157,6 +178,7 @@ TEST_CASE("kinds that attend otherwise or have other widths are refused") {
   refused([](LayerSpec& layer) { layer.attention.rope.theta *= 2; });
   refused([](LayerSpec& layer) { layer.linears.front().out += 6; });
   refused([](LayerSpec& layer) { layer.linears.front().bias_sources = {{"bias", 48}}; });
+  refused([](LayerSpec& layer) { layer.norms.push_back({NormId::kQuery, 6, "norm"}); });
 }
 
 TEST_CASE("a layer without a norm has no segment of it") {

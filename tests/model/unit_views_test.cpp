@@ -50,7 +50,10 @@ TEST_CASE("a layer's views are its segments, for weights and for gradients") {
   LlamaConfig m = test::tiny_model();
   m.attention_bias = true;
   m.mlp_bias = true;
-  const ModelLayout layout = make_layout(spec_of(m));
+  ModelSpec spec = spec_of(m);
+  spec.kinds.front().norms.push_back({NormId::kQuery, 6, "q_norm.weight"});
+  spec.kinds.front().norms.push_back({NormId::kKey, 6, "k_norm.weight"});
+  const ModelLayout layout = make_layout(spec);
   const Unit& unit = layout.units[UnitId(2)];
   const std::vector<Segment>& segments = layout.blocks[unit.blocks[0]].segments;
   const auto check = [&](const auto& views, DType dtype, const std::byte* block) {
@@ -59,6 +62,7 @@ TEST_CASE("a layer's views are its segments, for weights and for gradients") {
         layer[NormId::kAttention],      layer[LinearId::kQkv],
         layer[LinearId::kAttentionOut], layer[NormId::kMlp],
         layer[LinearId::kGateUp],       layer[LinearId::kDown],
+        layer[NormId::kQuery],          layer[NormId::kKey],
         layer.bias(LinearId::kQkv),     layer.bias(LinearId::kAttentionOut),
         layer.bias(LinearId::kGateUp),  layer.bias(LinearId::kDown)};
     REQUIRE(std::size(all) == segments.size());

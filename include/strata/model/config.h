@@ -22,15 +22,17 @@ enum class ModelType : std::uint8_t {
   kMistral,  ///< without a window
   kPhi3,     ///< q, k and v are one tensor in its files, gate and up another
   kQwen2,    ///< also Qwen2.5: without a window; q, k and v have biases
+  kQwen3,    ///< without a window or experts; heads of q and k are normalised
 };
 inline constexpr EnumName<ModelType> kModelTypeNames[] = {{ModelType::kLlama, "llama"},
                                                           {ModelType::kMistral, "mistral"},
                                                           {ModelType::kPhi3, "phi3"},
-                                                          {ModelType::kQwen2, "qwen2"}};
+                                                          {ModelType::kQwen2, "qwen2"},
+                                                          {ModelType::kQwen3, "qwen3"}};
 
 /// Returns whether models of the family may have what LlamaConfig::attention_bias says.
 [[nodiscard]] constexpr bool may_have_attention_bias(ModelType type) {
-  return type == ModelType::kLlama;
+  return type == ModelType::kLlama || type == ModelType::kQwen3;
 }
 /// Returns whether models of the family may have what LlamaConfig::mlp_bias says.
 [[nodiscard]] constexpr bool may_have_mlp_bias(ModelType type) { return type == ModelType::kLlama; }

@@ -28,10 +28,10 @@ inline constexpr KeepLevel kKeepLevels[] = {KeepLevel::kRecompute, KeepLevel::kA
 /// The tensors that a cell keeps, contiguous and on the device; those that it does not keep are
 /// absent. Backward may overwrite them.
 struct KeptActivations {
-  TensorView o;        ///< [N, H * D] X, what attention returns
-  TensorView lse;      ///< [H, N] A, its log-sum-exp
-  TensorView x_mid;    ///< [N, C] X, the residual stream between attention and MLP
-  TensorView qkv;      ///< [N, (H + 2 K) * D] X, q and k rotated
+  TensorView o;      ///< [N, H * D] X, what attention returns
+  TensorView lse;    ///< [H, N] A, its log-sum-exp
+  TensorView x_mid;  ///< [N, C] X, the residual stream between attention and MLP
+  TensorView qkv;  ///< [N, (H + 2 K) * D] X; q and k rotated, or as norms of their heads read them
   TensorView gate_up;  ///< [N, 2 F] X
 };
 

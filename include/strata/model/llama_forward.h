@@ -135,7 +135,7 @@ class LlamaForward {
   [[nodiscard]] ConstTensorView last_logits() const { return memory_.logits; }
 
  private:
-  /// Returns queries, keys and values of x, not turned.
+  /// Returns queries, keys and values of x, normalised if the layer does that, and not turned.
   TensorView project(const LayerRunner& run, const ResidualStream& x);
   /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
   [[nodiscard]] Rope turn(const AttentionSpec& spec, const ForwardCell& cell,

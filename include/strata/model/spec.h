@@ -49,9 +49,16 @@ inline constexpr EnumName<LinearId> kBiasNames[] = {{LinearId::kQkv, "qkv_bias"}
 static_assert(std::size(kBiasNames) == kLinears);
 
 /// The norms that a layer may have.
-enum class NormId : std::uint8_t { kAttention, kMlp };
+enum class NormId : std::uint8_t {
+  kAttention,  ///< of what attention reads
+  kMlp,        ///< of what the MLP reads
+  kQuery,      ///< of each head of queries by itself, before they are rotated
+  kKey,        ///< of keys; a layer has both or neither
+};
 inline constexpr EnumName<NormId> kNormNames[] = {{NormId::kAttention, "attention_norm"},
-                                                  {NormId::kMlp, "mlp_norm"}};
+                                                  {NormId::kMlp, "mlp_norm"},
+                                                  {NormId::kQuery, "query_norm"},
+                                                  {NormId::kKey, "key_norm"}};
 inline constexpr std::size_t kNorms = std::size(kNormNames);
 static_assert(kNormNames[kNorms - 1].value == NormId(kNorms - 1));
 /// Returns the name of its segment.
@@ -117,6 +124,8 @@ struct LayerSpec {
   /// Returns the linear or the norm of this id. Throws std::logic_error if the layer has none.
   [[nodiscard]] const Linear& linear(LinearId id) const;
   [[nodiscard]] const Norm& norm(NormId id) const;
+  /// Returns whether heads of queries and keys are normalised.
+  [[nodiscard]] bool normalises_heads() const;
   /// Returns the elements of all its weights.
   [[nodiscard]] std::int64_t parameter_count() const;
 };
@@ -143,7 +152,8 @@ struct ModelSpec {
   /// Returns a layer that stands for all of them in what all kinds have in common.
   [[nodiscard]] const LayerSpec& common() const { return kinds.front(); }
   /// Throws std::logic_error if a kind attends otherwise than the first one, or has a linear of
-  /// another width, or a bias where the first one has none or the reverse.
+  /// another width, or if it has a bias or norms of heads where the first one has none or the
+  /// reverse.
   void require_common() const;
   /// Returns the elements of all weights; those of a tied embedding count once.
   [[nodiscard]] std::int64_t parameter_count() const;

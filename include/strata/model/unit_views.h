@@ -23,7 +23,7 @@ template <class View>
 struct LayerViews {
   std::array<View, kLinears> linears;  ///< [out, in] each, by LinearId; absent: the layer has none
   std::array<View, kLinears> biases;   ///< [out] each, by LinearId, or absent
-  std::array<View, kNorms> norms;      ///< [C] each, by NormId, or absent
+  std::array<View, kNorms> norms;      ///< [C] or [D] each, by NormId, or absent
 
   [[nodiscard]] const View& operator[](LinearId id) const {
     return linears[static_cast<std::size_t>(id)];

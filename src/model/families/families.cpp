@@ -14,6 +14,7 @@ ModelSpec spec_of(const LlamaConfig& config) {
     case ModelType::kMistral: return llama_spec(config);
     case ModelType::kPhi3: return phi3_spec(config);
     case ModelType::kQwen2: return qwen2_spec(config);
+    case ModelType::kQwen3: return qwen3_spec(config);
   }
   throw std::logic_error("the model is of no family");
 }
