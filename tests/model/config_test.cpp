@@ -400,8 +400,10 @@ TEST_CASE("a Qwen2 without a window is read with the defaults of its own class")
         1e6);
   CHECK_THROWS_WITH(load(R"("use_sliding_window": true)"), ContainsSubstring("use_sliding_window"));
   CHECK_THROWS_WITH(load(R"("attention_bias": true)"), ContainsSubstring("attention_bias"));
-  CHECK_THROWS_WITH(load(R"("rope_scaling": {"type": "yarn", "factor": 4})"),
-                    ContainsSubstring("yarn"));
+  CHECK(load(R"("rope_scaling": {"type": "yarn", "factor": 4})").rope_scaling->rope_type ==
+        RopeType::kYarn);
+  CHECK_THROWS_WITH(load(R"("rope_scaling": {"type": "longrope", "factor": 4})"),
+                    ContainsSubstring("longrope"));
   CHECK_THROWS_WITH(load(R"("num_attention_heads": 8)"), ContainsSubstring("takes 32, no divisor"));
 }
 

@@ -154,7 +154,7 @@ class Rig {
     if (who_ == Who::kShuttleOnArrival) {
       updater_->arrived(kBlock, arrival, event, {});
     } else if (who_ == Who::kShuttleBeforeLoad) {
-      updater_->before_load(kBlock, event, {}, {});
+      updater_->before_load(kBlock, event, {});
     } else {
       updater_->decided(kBlock, arrival, event, {});
     }
@@ -210,7 +210,7 @@ class Rig {
                              .nonfinite = nonfinite_,
                              .device_nonfinite = device_nonfinite_,
                              .step = plan_,
-                             .given_up = given_up_,
+                             .judge = judge_,
                              .observers = observers_};
     const StatePlan& plan = state.plan();
     switch (who_) {
@@ -265,7 +265,7 @@ class Rig {
   AdamWScalars* scalars_;
   TensorView nonfinite_, device_nonfinite_;
   StepPlan plan_;
-  bool given_up_ = false;
+  StepJudge judge_{OptimizerOptions{}};     // gives nothing up
   std::vector<UpdateObserver*> observers_;  ///< none: observer_test.cpp has some
   std::vector<bool> held_;
   std::unique_ptr<Updater> updater_;
@@ -365,13 +365,13 @@ TEST_CASE("weights that are not finite after an update are reported") {
 TEST_CASE("a moment that no row of an updater names is refused") {
   Arrival arrival;
   Rig host(Who::kHost, {});
-  CHECK_THROWS_AS(host.updater().before_load(kBlock, {}, {}, {}), std::logic_error);
+  CHECK_THROWS_AS(host.updater().before_load(kBlock, {}, {}), std::logic_error);
   Rig resident(Who::kResident, {});
-  CHECK_THROWS_AS(resident.updater().before_load(kBlock, {}, {}, {}), std::logic_error);
+  CHECK_THROWS_AS(resident.updater().before_load(kBlock, {}, {}), std::logic_error);
   Rig shuttle(Who::kShuttleOnArrival, {});
   CHECK_THROWS_AS(shuttle.updater().decided(kBlock, arrival, {}, {}), std::logic_error);
   Rig speculative(Who::kSpeculative, {});
-  CHECK_THROWS_AS(speculative.updater().before_load(kBlock, {}, {}, {}), std::logic_error);
+  CHECK_THROWS_AS(speculative.updater().before_load(kBlock, {}, {}), std::logic_error);
 }
 
 TEST_CASE("a wait between a decision, an update and a load that is left out is found as a race") {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "strata/base/bytes.h"
+#include "strata/optimizer/undo_log.h"
 #include "support/catch.h"
 #include "support/tiny_config.h"
 

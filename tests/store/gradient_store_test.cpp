@@ -224,7 +224,8 @@ TEST_CASE("each gradient arrives once a step, as the sum of all that ranks and p
   constexpr int kSteps = 2;
   for (const Case& c : cases()) {
     for (const LaneOptions& options : all_executions()) {
-      if (c.ranks > 1 && options.seed > 1) continue;
+      constexpr std::uint64_t kSeeds = 2;  // a few for each of many cases
+      if (options.seed > (c.ranks > 1 ? 1 : kSeeds)) continue;
       INFO(c.name << ", seed " << options.seed);
       std::vector<std::string> faults(static_cast<std::size_t>(c.ranks));
       run_ranks(

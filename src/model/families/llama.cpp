@@ -1,7 +1,6 @@
 // Makes the spec of LLaMA, and of Mistral without a window: layers are all equal, norms come before
 // attention and before the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) *
-// up(x)). A LLaMA's config may ask for biases of attention's
-// linears and of the MLP's.
+// up(x)). A LLaMA's config may ask for biases of attention's linears and of the MLP's.
 
 #include <cmath>
 #include <cstdint>
