@@ -199,7 +199,7 @@ class Stock:
     def make_texts(self):
         (self.folder / "texts").mkdir()
         for page in sorted((self.root / "docs").glob("*.md")):
-            for number, section in enumerate(page.read_text().split("\n## ")):
+            for number, section in enumerate(page.read_text().split("\n\n")):
                 (self.folder / f"texts/{page.stem}-{number}.txt").write_text(section)
         shutil.copy(self.root / "docs/schedule.md", self.folder / "book.txt")
         shutil.copy(self.root / "docs/glossary.md", self.folder / "text.txt")
