@@ -10,6 +10,7 @@ backend are not in there. It compares with where this branch left main. On main 
 committed in the eight hours before its last commit: a day's work, whatever the number of commits. A clone that has no
 commit before (depth 1) is looked at whole.
 
+A file that only moved, or has other comments and includes, is no part of the change.
 A source that was found in order is not looked at again until it, a header of this tree that it includes, its command
 or the rules change: ~/.cache/strata-tidy remembers. Sources that N leaves out are named; more than a fifth fail.
 """
@@ -30,6 +31,7 @@ TIDY = os.environ.get("CLANG_TIDY", "clang-tidy")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata-tidy"
 CHANGE_HOURS = 8      # on main: what belongs to one change
 MOST_LEFT_OUT = 0.2   # of the sources that are not known to be in order
+COMMENT = re.compile(r"//(?!.*NOLINT)[^\n]*|^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -53,6 +55,30 @@ def most_changed_first(lines):
     files = [line.split("\t") for line in lines]
     files.sort(key=lambda f: (-sum(int(n) for n in f[:2] if n.isdigit()), f[2]))
     return [f[2] for f in files]
+
+
+def code_of(text):
+    """What clang-tidy judges of a file: no comments, but those that are meant for it, no includes, no spaces."""
+    return "".join(COMMENT.sub("", text).split())
+
+
+def texts_at(commit):
+    """The texts of all C++ files of a commit."""
+    names = [f for f in git("ls-tree", "-r", "--name-only", commit) if f.endswith((".h", ".cpp"))]
+    batch = subprocess.run(["git", "cat-file", "--batch"], cwd=ROOT, capture_output=True, check=True,
+                           input="".join(f"{commit}:{name}\n" for name in names).encode()).stdout
+    at = 0
+    for _ in names:
+        end = batch.index(b"\n", at)
+        size = int(batch[at:end].split()[-1])
+        yield batch[end + 1 : end + 1 + size].decode(errors="replace")
+        at = end + 1 + size + 1
+
+
+def with_other_code(paths, known):
+    """Those of {path: text} whose code none of the known texts has."""
+    known = {code_of(text) for text in known}
+    return [path for path, text in paths.items() if code_of(text) not in known]
 
 
 def before_the_change(commits):
@@ -138,13 +164,16 @@ def self_test():
              (["src/b/z.cpp", "src/gone.cpp"], ["src/b/z.cpp"]),
              (["include/strata/a/unused.h"], [])]
     wrong = [f"{c}: found {chosen(c, texts)}" for c, wanted in cases if chosen(c, texts) != wanted]
+    moved = {"src/b/x.cpp": '#include "b/x.h"\nint x;  // one\n', "src/b/y.cpp": "int y;  // NOLINT\n"}
+    if (others := with_other_code(moved, ['#include "a/x.h"\n// Two.\nint  x;\n', "int y;\n"])) != ["src/b/y.cpp"]:
+        wrong.append(f"other code: {others}")
     hour = 3600
     for commits, wanted in [([("c", 99 * hour), ("b", 98 * hour), ("a", 90 * hour)], "a"),
                             ([("c", 99 * hour), ("b", 92 * hour), ("a", 91 * hour)], None),
                             ([("c", 99 * hour)], None)]:
         if before_the_change(commits) != wanted:
             wrong.append(f"{commits}: found {before_the_change(commits)}")
-    print("\n".join(wrong) if wrong else f"tidy: self-test passed, {len(cases) + 3} cases")
+    print("\n".join(wrong) if wrong else f"tidy: self-test passed, {len(cases) + 4} cases")
     return 1 if wrong else 0
 
 
@@ -160,7 +189,11 @@ def main():
     texts = {f: (ROOT / f).read_text() for f in git("ls-files", "*.cpp") if f in commands}
     base = None if arguments.all else base_commit()
     # New files that are not added yet are no part of the difference.
-    changed = sorted(texts) if base is None else most_changed_first(git("diff", "--numstat", "--no-renames", base))
+    changed = sorted(texts)
+    if base is not None:
+        names = most_changed_first(git("diff", "--numstat", "--no-renames", base))
+        files = {f: (ROOT / f).read_text() for f in names if f.endswith((".h", ".cpp")) and (ROOT / f).is_file()}
+        changed = with_other_code(files, texts_at(base))
     print(f"tidy: compared with {base or 'nothing: every source'}")
     return check(chosen(changed, texts), commands, arguments.most)
 

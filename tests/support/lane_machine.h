@@ -44,11 +44,23 @@ struct LaneOptions {
 class LaneMachine {
  public:
   /// Makes a machine of one rank.
-  explicit LaneMachine(const LaneOptions& options = {})
-      : LaneMachine(options, make_self_ranks(), nullptr, ShardGroup::kAll) {}
+  explicit LaneMachine(const LaneOptions& options = {}) : LaneMachine(options, make_self_ranks()) {}
   /// Makes the machine of one of `ranks`, which outlive it; all of them make one.
   LaneMachine(const LaneOptions& options, Ranks& ranks, ShardGroup kind = ShardGroup::kAll)
-      : LaneMachine(options, nullptr, &ranks, kind) {}
+      : groups_(ranks, kind),
+        backend_(make_backend(BackendKind::kCpu, {.device = {.execution = options.execution,
+                                                             .shuffle_seed = options.seed,
+                                                             .poison_slots = true,
+                                                             .omit_wait = options.omit_wait,
+                                                             .trace = &recorder_},
+                                                  .threads = 1})),
+        collectives_(make_group_collectives(groups_, *backend_.device)),
+        device_(*backend_.device, Space::kDevice, options.arena_bytes, "device"),
+        pinned_(*backend_.device, Space::kPinned, options.arena_bytes, "pinned"),
+        pageable_(*backend_.device, Space::kPageable, options.arena_bytes, "pageable"),
+        arenas_(device_, pinned_, pageable_) {
+    recorder_.start();
+  }
 
   [[nodiscard]] const GroupPlace& place() const { return groups_.place(); }
   [[nodiscard]] const Backend& backend() const { return backend_; }
@@ -91,22 +103,9 @@ class LaneMachine {
   void order(Lane first, Lane second) { lane(second).wait(lane(first).record(), WaitFor::kSaved); }
 
  private:
-  LaneMachine(const LaneOptions& options, std::unique_ptr<Ranks> self, Ranks* ranks,
-              ShardGroup kind)
-      : self_(std::move(self)),
-        groups_(self_ ? *self_ : *ranks, kind),
-        backend_(make_backend(BackendKind::kCpu, {.device = {.execution = options.execution,
-                                                             .shuffle_seed = options.seed,
-                                                             .poison_slots = true,
-                                                             .omit_wait = options.omit_wait,
-                                                             .trace = &recorder_},
-                                                  .threads = 1})),
-        collectives_(make_group_collectives(groups_, *backend_.device)),
-        device_(*backend_.device, Space::kDevice, options.arena_bytes, "device"),
-        pinned_(*backend_.device, Space::kPinned, options.arena_bytes, "pinned"),
-        pageable_(*backend_.device, Space::kPageable, options.arena_bytes, "pageable"),
-        arenas_(device_, pinned_, pageable_) {
-    recorder_.start();
+  LaneMachine(const LaneOptions& options, std::unique_ptr<Ranks> self)
+      : LaneMachine(options, *self) {
+    self_ = std::move(self);
   }
 
   Recorder recorder_;
