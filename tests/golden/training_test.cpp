@@ -140,8 +140,8 @@ double gradient_scale(const GoldenModel& golden, const std::string& name) {
   const std::vector<double>& bias = golden.gradients.at(name);
   const std::vector<double>& weight =
       golden.gradients.at(name.substr(0, name.size() - kBias.size()) + ".weight");
-  const auto columns = static_cast<double>(weight.size() / bias.size());
-  return std::max(own, norm_of(weight) / std::sqrt(columns));
+  const std::size_t columns = weight.size() / bias.size();
+  return std::max(own, norm_of(weight) / std::sqrt(static_cast<double>(columns)));
 }
 
 /// How far the first update moves, at most and as a norm, if each gradient of the tensor is off by

@@ -76,9 +76,10 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
   std::vector<double> cosine(static_cast<std::size_t>(table_shape.elements()));
   std::vector<double> sine(cosine.size());
   for (std::size_t i = 0; i < cosine.size(); ++i) {
-    const double angle = static_cast<double>(i / static_cast<std::size_t>(half)) *
-                         std::pow(1e4, -static_cast<double>(i % static_cast<std::size_t>(half)) /
-                                           static_cast<double>(half));
+    const std::size_t position = i / static_cast<std::size_t>(half);
+    const std::size_t pair = i % static_cast<std::size_t>(half);
+    const double angle = static_cast<double>(position) *
+                         std::pow(1e4, -static_cast<double>(pair) / static_cast<double>(half));
     cosine[i] = rounded_to(accumulator, std::cos(angle));
     sine[i] = rounded_to(accumulator, std::sin(angle));
   }
