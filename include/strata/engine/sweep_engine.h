@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 
 #include "strata/engine/sweep_layout.h"
 #include "strata/ops/kernels.h"
@@ -23,10 +24,7 @@ class SweepEngine {
       : setup_(setup),
         model_(setup.spec, setup.sizes, kernels, arenas),
         kv_(setup.kv, arenas),
-        host_attention_(setup.kv.attended_at_home()
-                            ? std::make_unique<HostAttention>(setup.host_attention(), kv_, kernels,
-                                                              *host_kernels, arenas)
-                            : nullptr),
+        host_attention_(make_host_attention(kernels, host_kernels, arenas)),
         tokens_(setup.sweep, kernels, arenas),
         sweep_({model_, weights, kv_, tokens_, host_attention_.get()}, setup.kv.layers,
                arenas.device().stream(Lane::kCompute), take_residual_stream(setup, arenas)) {}
@@ -40,6 +38,16 @@ class SweepEngine {
   [[nodiscard]] Sweep& sweep() { return sweep_; }
 
  private:
+  /// Returns null where nothing attends on the host.
+  [[nodiscard]] std::unique_ptr<HostAttention> make_host_attention(Kernels& kernels,
+                                                                   Kernels* host_kernels,
+                                                                   Arenas& arenas) {
+    if (!setup_.kv.attended_at_home()) return nullptr;
+    if (host_kernels == nullptr) throw std::logic_error("nobody attends on the host");
+    return std::make_unique<HostAttention>(setup_.host_attention(), kv_, kernels, *host_kernels,
+                                           arenas);
+  }
+
   const SweepLayout& setup_;
   LlamaForward model_;
   KvStore kv_;
