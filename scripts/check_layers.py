@@ -5,6 +5,7 @@ A file includes its own layer and lower ones, never upwards and never sideways; 
 nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend. Tests name nothing of
 Catch2's own namespace, which differs between its versions: tests/support/catch.h does. A test of a layer
 reaches, through helpers too, what the layer itself may include, the backends, and what TESTS_ALSO lists.
+No two files define types of one name: the linker would keep the functions of only one of them.
 
   scripts/check_layers.py              checks the tree, one line per violation, exit code 1 if any
   scripts/check_layers.py --self-test  checks that violations are found
@@ -58,6 +59,8 @@ ROOMS = [  # (header, files that may include it)
     (r".*mmintrin\.h", r"kernels/cpu/simd/"),
 ]
 
+NAMESPACE = re.compile(r"(?:inline )?namespace ([\w:]*) ?\{$")
+TYPE = re.compile(r"(?:enum class|enum|struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: :.*|)(?: \{.*)$")
 CATCH_NAME = re.compile(r"\bCatch::")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI|NCCL|CUDNN)\b|(HAVE|USE|WITH)_)")
@@ -154,14 +157,39 @@ def violations(path, text, exists):
                     yield f"{path}:{number}: <{header}> belongs to {room}"
 
 
+def types_of(text):
+    """The qualified names of the types that a file defines, but for those of unnamed namespaces and within others."""
+    open_namespaces, names = [], set()
+    for line in text.splitlines():
+        if match := NAMESPACE.match(line):
+            open_namespaces.append(match[1])
+        elif line.startswith("}  // namespace"):
+            open_namespaces.pop()
+        elif (match := TYPE.match(line)) and "" not in open_namespaces:
+            names.add("::".join([*open_namespaces, match[1]]))
+    return names
+
+
+def defined_twice(sources):
+    """Violations in {file: text}. A source of tests is part of one program, of which no other is."""
+    first = {}
+    for path, text in sorted(sources.items()):
+        if path.startswith("tests/") and not path.endswith(".h"):
+            continue
+        for name in types_of(text):
+            if first.setdefault(name, path) != path:
+                yield f"{path}: {name} is also defined in {first[name]}"
+
+
 def check_tree():
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *FOLDERS], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split("\n")
     files = [f for f in listed if Path(f).suffix in SUFFIXES and (ROOT / f).exists()]
     if len(files) < 50:
         sys.exit(f"check_layers: only {len(files)} source files found; is this the repository?")
-    found = [v for f in files
-             for v in violations(f, (ROOT / f).read_text(), lambda p: (ROOT / p).is_file())]
+    texts = {f: (ROOT / f).read_text() for f in files}
+    found = [v for f in files for v in violations(f, texts[f], lambda p: (ROOT / p).is_file())]
+    found += defined_twice(texts)
     reach = TestReach(lambda p: (ROOT / p).read_text() if (ROOT / p).is_file() else None)
     found += [v for f in files for v in reach.violations(f)]
     print("\n".join(found) if found else f"layers: {len(files)} files in order")
@@ -233,6 +261,16 @@ def self_test():
         if found != expected:
             wrong.append(f"{found} instead of {expected} violations: {test}")
         bad += [test] * expected
+    types = {"src/a/one.h": "namespace strata {\nstruct One {\n};\nclass Two;\nstruct Two::Data {\n};\n}  // namespace strata",
+             "src/b/one.cpp": "namespace strata {\nnamespace {\nstruct One {\n};\n}  // namespace\nclass Two {\n};\n"
+                              "enum class Three : int { kA };\n}  // namespace strata",
+             "tests/b/one_test.cpp": "namespace strata {\nclass Two {\n};\n}  // namespace strata"}
+    if found := list(defined_twice(types)):
+        wrong.append(f"refused: {found}")
+    for twice in ("struct One {\n};", "class Two final : public One {\n};", "enum class Three { kB };"):
+        if len(list(defined_twice({**types, "src/c/two.h": f"namespace strata {{\n{twice}\n}}  // namespace strata"}))) != 1:
+            wrong.append(f"not found: {twice}")
+        bad += [twice]
     print("\n".join(wrong) if wrong else f"layers: self-test passed, {len(bad)} violations found")
     return 1 if wrong else 0
 

@@ -60,7 +60,7 @@ class OpenRecords {
   bool read() {
     const auto line = lines_.next();
     if (!line) return false;
-    Record record = read_record(how_, *line);
+    ScoredRecord record = read_record(how_, *line);
     for (std::size_t i = 0; i < record.requests.size(); ++i) {
       waiting_.emplace_back(Place{read_, i}, std::move(record.requests[i]));
     }
@@ -81,7 +81,7 @@ class OpenRecords {
 RecordSurvey survey_records(const RecordReading& how, InputLines& lines) {
   RecordSurvey all;
   while (const auto line = lines.next()) {
-    const Record record = read_record(how, *line);
+    const ScoredRecord record = read_record(how, *line);
     all.truncated += record.question.truncated ? 1 : 0;
     for (const ScoreRequest& request : record.requests) {
       all.longest = std::max(all.longest, std::ssize(request.ids));

@@ -90,7 +90,8 @@ bool is_conversation(const ModelText& model, const JsonRecord& record) {
 }
 
 /// Adds a text that is scored. Cuts it, or refuses it, if it has too many tokens.
-void add_text(Record& record, const RecordReading& how, ScoredText text, ScoreRequest request) {
+void add_text(ScoredRecord& record, const RecordReading& how, ScoredText text,
+              ScoreRequest request) {
   const auto most = static_cast<std::size_t>(how.most_tokens);
   const std::string problem =
       too_long({.tokens = std::ssize(request.ids), .most = how.most_tokens},
@@ -117,7 +118,7 @@ void add_text(Record& record, const RecordReading& how, ScoredText text, ScoreRe
 }
 
 /// Adds what an assistant says in a conversation, of which the loss of training counts.
-void add_conversation(Record& record, const RecordReading& how, const InputLine& line) {
+void add_conversation(ScoredRecord& record, const RecordReading& how, const InputLine& line) {
   EncodedConversation encoded;
   try {
     encoded = how.text.encode_answers(Conversation::parse(line.text, line.where));
@@ -143,7 +144,7 @@ void add_conversation(Record& record, const RecordReading& how, const InputLine&
 }
 
 /// Adds the texts of a record that are scored after its prompt.
-void add_texts(Record& record, const RecordReading& how, const JsonRecord& json) {
+void add_texts(ScoredRecord& record, const RecordReading& how, const JsonRecord& json) {
   const std::string prompt = text_at(json, "prompt");
   for (const std::string& text : texts_of(json)) {
     const bool is_choice = record.question.has_choices;
@@ -177,9 +178,9 @@ std::size_t largest(const std::vector<double>& values) {
 
 }  // namespace
 
-Record read_record(const RecordReading& how, const InputLine& line) {
+ScoredRecord read_record(const RecordReading& how, const InputLine& line) {
   const JsonRecord json(line.text, line.where);
-  Record record;
+  ScoredRecord record;
   record.question.id = json.id(line.number);
   record.question.has_choices = json.find("choices") != nullptr;
   read_answer(record.question, json);

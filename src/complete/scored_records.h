@@ -34,13 +34,13 @@ struct Question {
 };
 
 /// A record that was read.
-struct Record {
+struct ScoredRecord {
   Question question;
   std::vector<ScoreRequest> requests;  ///< of its texts
 };
 
 /// Reads the record of a line. Throws ConfigError that names the place for one that is wrong.
-[[nodiscard]] Record read_record(const RecordReading& how, const InputLine& line);
+[[nodiscard]] ScoredRecord read_record(const RecordReading& how, const InputLine& line);
 /// Returns what a record came to whose texts are all scored.
 [[nodiscard]] RecordScore score_of(const Question& question);
 

@@ -110,7 +110,7 @@ class RunData {
  private:
   Json totals() const {
     const RunTotals t = totals_of(run_);
-    const auto validation_of = [](const std::optional<ValidationLoss>& v) -> Json {
+    const auto validation_of = [](const std::optional<ValidatedStep>& v) -> Json {
       return v ? Json{{"step", v->step}, {"loss", number(v->loss)}} : Json();
     };
     return {{"steps", run_.steps.size() > 0 ? run_.steps.step.back() : 0},
@@ -169,7 +169,7 @@ class RunData {
 
   Json validation() const {
     Curve curve;
-    for (const ValidationLoss& v : run_.validations) {
+    for (const ValidatedStep& v : run_.validations) {
       curve.x.push_back(v.step);
       curve.y.push_back(v.loss);
     }

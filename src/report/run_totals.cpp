@@ -72,7 +72,7 @@ RunTotals totals_of(const RunHistory& run) {
   for (const double seconds : s.seconds) {
     if (std::isfinite(seconds)) totals.seconds += seconds;
   }
-  for (const ValidationLoss& validation : run.validations) {
+  for (const ValidatedStep& validation : run.validations) {
     totals.last_validation = validation;
     if (!std::isfinite(validation.loss)) continue;
     if (!totals.best_validation || validation.loss < totals.best_validation->loss) {

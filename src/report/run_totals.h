@@ -19,8 +19,8 @@ struct RunTotals {
   double targets_per_s = 0;  ///< median of the steps
   double mfu = 0;            ///< median of the steps
   double mfu_attended = 0;   ///< median, without the part of attention that masks leave out
-  std::optional<ValidationLoss> last_validation{};
-  std::optional<ValidationLoss> best_validation{};
+  std::optional<ValidatedStep> last_validation{};
+  std::optional<ValidatedStep> best_validation{};
 };
 
 [[nodiscard]] RunTotals totals_of(const RunHistory& run);

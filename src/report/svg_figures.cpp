@@ -67,7 +67,7 @@ Plot validation_plot(const std::vector<RunHistory>& runs) {
   Plot plot{.y_label = "validation loss (nats a token)", .dots = true};
   for (const RunHistory& run : runs) {
     PlotCurve curve{.name = run.name};
-    for (const ValidationLoss& validation : run.validations) {
+    for (const ValidatedStep& validation : run.validations) {
       curve.curve.x.push_back(validation.step);
       curve.curve.y.push_back(validation.loss);
     }

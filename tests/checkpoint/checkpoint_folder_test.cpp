@@ -19,6 +19,7 @@
 #include "strata/checkpoint/checkpoint_save.h"
 #include "support/catch.h"
 #include "support/exchanged_link.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 namespace {

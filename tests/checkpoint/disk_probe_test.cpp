@@ -10,6 +10,7 @@
 #include "checkpoint/memory_files.h"
 #include "strata/base/bytes.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 namespace {

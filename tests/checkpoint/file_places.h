@@ -1,15 +1,12 @@
-// Where the tests of Files work: a folder of this machine, or one in memory.
+// Bytes for the tests of Files, placed in memory as they ask, and the errors of Files.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,29 +16,6 @@
 #include "strata/checkpoint/files.h"
 
 namespace strata {
-
-/// An empty folder of this machine that is removed at the end of the test.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(
-      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = parent / "strata_checkpoint_XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + " cannot be made");
-    path_ = name;
-    // Tests that give up root look into it as other users do.
-    std::filesystem::permissions(path_, std::filesystem::perms(0755));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Bytes that begin so many bytes behind a multiple of kFileAlignment in memory.
 class PlacedBytes {

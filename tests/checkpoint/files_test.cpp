@@ -14,6 +14,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/start_thread.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 namespace {

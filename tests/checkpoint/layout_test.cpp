@@ -21,6 +21,7 @@
 #include "strata/model/families.h"
 #include "strata/model/safetensors.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 #include "support/tiny_model.h"
 
 namespace strata {

@@ -15,6 +15,7 @@
 #include "strata/model/weights_check.h"
 #include "support/catch.h"
 #include "support/json.h"
+#include "support/scratch_folder.h"
 #include "support/tiny_model.h"
 
 namespace strata {

@@ -33,6 +33,7 @@
 #include "support/catch.h"
 #include "support/exchanged_link.h"
 #include "support/patience.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 namespace {

@@ -14,11 +14,12 @@
 
 namespace strata {
 
-/// A new folder of the test's own; removed with all that is in it.
+/// A new folder of the test's own in `parent`; removed with all that is in it.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "strata_test_XXXXXX";
+  explicit ScratchFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = parent / "strata_test_XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + " cannot be made");
     path_ = name;
     // Tests that give up root look into it as other users do.
@@ -31,6 +32,7 @@ class ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
   /// Makes the file, and its folders.
   std::string write(const std::string& name, const std::string& content) const {

@@ -41,7 +41,7 @@ struct SkippedStep {
   std::string what{};  ///< is wrong with it, as far as its line tells
 };
 
-struct ValidationLoss {
+struct ValidatedStep {
   std::int64_t step = 0;
   double loss = 0;  ///< NaN if it was not finite
 };
@@ -107,7 +107,7 @@ struct RunHistory {
   std::map<std::string, std::string> facts{};
   StepSeries steps{};
   std::vector<SkippedStep> skipped{};
-  std::vector<ValidationLoss> validations{};
+  std::vector<ValidatedStep> validations{};
   std::vector<SavedState> saves{};
   std::vector<GoneBack> rollbacks{};
   std::vector<Resumed> resumes{};
