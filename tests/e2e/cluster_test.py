@@ -49,17 +49,21 @@ def said(folder, event):
 
 
 class Job:
-    """A run on both hosts."""
+    """A run on both hosts. Each rank writes into a file of its own: SLURM may lose the last lines of a rank when another
+    one ends the job."""
 
     def __init__(self, hosts, launcher, folder, *arguments, variables=()):
         self.launcher, self.folder, self.log = launcher, folder, folder.with_suffix(".log")
-        self._start = lambda: hosts.start("ash", *LAUNCHERS[launcher], "env", *variables, STRATA, "train",
+        own_file = ["sh", "-c", 'exec "$@" >"$0.rank-$PMIX_RANK.log" 2>&1', folder]
+        self._start = lambda: hosts.start("ash", *LAUNCHERS[launcher], *own_file, "env", *variables, STRATA, "train",
                                           SOURCES / "configs/tiny-cpu.json", "--output", folder, *arguments,
                                           log=self.log)
         self._process = self._start()
 
     def text(self):
-        return self.log.read_text()
+        """Returns what the launcher has written, and then what its ranks have."""
+        ranks = sorted(self.folder.parent.glob(f"{self.folder.name}.rank-*.log"))
+        return "".join(log.read_text() for log in [self.log, *ranks])
 
     def wait_for_step(self):
         self._wait_until_it_trains()
@@ -243,7 +247,6 @@ def throw(hosts):
                       variables=fault)
     check_ended(jobs, 2, "tokens.bin.*Input/output error")
     for job in jobs:
-        # The launcher brings the lines of two hosts together in the order in which they reach it.
         errors = [line for line in job.text().splitlines() if "[error]" in line]
         causes = [line for line in errors if "[rank 1 of 2]" in line]
         assert len(causes) == 1, f"{job.launcher}: {causes}"
