@@ -87,6 +87,12 @@ void pack(const Operand<X>& source, std::int64_t count, std::int64_t depth, int 
   }
 }
 
+/// Multiplies what was packed by alpha.
+template <class A>
+void scale(A* packed, std::int64_t count, double alpha) {
+  for (std::int64_t i = 0; i < count; ++i) packed[i] *= static_cast<A>(alpha);
+}
+
 /// How out is cut into tasks. Fewer, larger tiles pack less; more tiles keep more threads busy.
 struct Tiling {
   std::int64_t rows, columns;
@@ -134,6 +140,7 @@ class Product {
     for (std::int64_t k0 = 0; k0 < op_.k(); k0 += kDepth) {
       const std::int64_t depth = std::min(kDepth, op_.k() - k0);
       pack(a_.from(m0, k0), rows, depth, kernel_.rows, scratch.a);
+      if (op_.alpha != 1) scale(scratch.a, round_up_to(rows, kernel_.rows) * depth, op_.alpha);
       pack(b_.from(n0, k0), columns, depth, kernel_.columns, scratch.b);
       for (std::int64_t n = 0; n < columns; n += kernel_.columns) {
         for (std::int64_t m = 0; m < rows; m += kernel_.rows) {

@@ -3,6 +3,8 @@
 
 #include "strata/ops/matmul.h"
 
+#include <cmath>
+
 #include "check.h"
 
 namespace strata {
@@ -20,6 +22,7 @@ void Matmul::check() const {
   if (batch_invariant && (layout != MatmulLayout::kNT || update != MatmulUpdate::kOverwrite)) {
     c.fail("out", "is batch-invariant only in layout NT, overwritten");
   }
+  c.require(std::isfinite(alpha) && alpha != 0, "alpha", "must be finite and not 0");
   const DType accumulator = accumulator_of(a.dtype);
   if (update == MatmulUpdate::kAccumulate) {
     c.dtype_in("out", out, {accumulator});

@@ -256,6 +256,9 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(matmul, "matmul: out must be f32");
   matmul.layout = MatmulLayout::kNN;
   REQUIRE_REFUSED(matmul, "b must have shape [4, 5]");
+  matmul = {
+      .a = view(kF32, {3, 4}), .b = view(kF32, {5, 4}), .out = view(kF32, {3, 5}), .alpha = 0};
+  REQUIRE_REFUSED(matmul, "alpha must be finite and not 0");
   const TensorView read = view(kBF16, {3, 4});
   const TensorView out = view(kBF16, {3, 6}, 1);
   FusedLinear fused{.product = {.a = read, .b = view(kBF16, {6, 4}), .out = out},

@@ -105,7 +105,11 @@ TEST_CASE("rows come back from int8 to within half a level, and non-finite ones 
 }
 
 TEST_CASE("embedding gathers rows and adds their gradients", "[ops]") {
-  with_rows(check_embedding);
+  for (const double scale : {1.0, 7.3}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_embedding(runner, dtype, c, scale);
+    });
+  }
 }
 
 TEST_CASE("rope turns pairs forth and back", "[ops]") {

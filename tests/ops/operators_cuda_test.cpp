@@ -159,7 +159,11 @@ TEST_CASE("int8 keys and values on cuda have the bits of the definition", "[cuda
 }
 
 TEST_CASE("embedding on cuda gathers rows and adds their gradients", "[cuda]") {
-  with_rows(check_embedding);
+  for (const double scale : {1.0, 7.3}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_embedding(runner, dtype, c, scale);
+    });
+  }
 }
 
 TEST_CASE("rope on cuda turns pairs forth and back", "[cuda]") {

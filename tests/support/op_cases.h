@@ -39,7 +39,7 @@ Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bo
 /// of logits that are close together and apart, small and large.
 Outputs check_fine_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c);
 /// `width` is C; the vocabulary is small, so ids repeat.
-Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c);
+Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c, double scale = 1);
 
 /// Rows as int8 and back: normal rows, zeros, subnormal and non-finite ones. Returns the levels,
 /// the scales and what came back.
@@ -77,6 +77,7 @@ Outputs check_squared_norm_extremes(OpRunner& runner, DType dtype);
 struct MatmulCase {
   std::int64_t m, n, k;
   std::int64_t gap = 0;
+  double alpha = 1;
 };
 [[nodiscard]] std::vector<MatmulCase> matmul_cases();
 /// `out` is the dtype of the output; kAccumulate needs the accumulator's.
@@ -95,6 +96,7 @@ struct FusedCase {
   std::int64_t gap = 0;
   FusedBefore before = FusedBefore::kNothing;
   FusedAfter after = FusedAfter::kNothing;
+  double alpha = 1;  ///< of the product
 };
 [[nodiscard]] std::vector<FusedCase> fused_cases();
 /// Also requires the bits of the parts, run one after the other.

@@ -86,6 +86,7 @@ FusedLinear layer_of(OpRunner& runner, DType dtype, const FusedCase& c,
   op.product.b = runner.upload(numbers.b, dtype, {c.n, c.k}, c.k + 2 * c.gap);
   op.product.out = runner.output(dtype, out, c.n + c.gap);
   op.product.batch_invariant = true;
+  op.product.alpha = c.alpha;
   if (c.after == FusedAfter::kGate) {
     op.gate = {.gate_up = op.product.out,
                .y = runner.output(dtype, {c.m, c.n / 2}, c.n / 2 + c.gap)};
@@ -140,6 +141,7 @@ std::vector<FusedCase> fused_cases() {
       all.push_back({3, 70, 328, 8, before, after});
       all.push_back({4, 34, 77, 0, before, after});
       all.push_back({2, 2, 1, 3, before, after});
+      all.push_back({2, 40, 128, 0, before, after, 0.22});
     }
   }
   return all;
@@ -161,14 +163,15 @@ Outputs check_fused_linear(OpRunner& runner, DType dtype, const FusedCase& c) {
       double sum = 0;
       double magnitude = 0;
       for (std::int64_t k = 0; k < c.k; ++k) {
-        const double product = in.read[at(m, k, c.k)] * numbers.b[at(n, k, c.k)];
+        const double product = c.alpha * in.read[at(m, k, c.k)] * numbers.b[at(n, k, c.k)];
         sum += product;
         magnitude += std::abs(product);
       }
       const std::size_t i = at(m, n, c.n);
       expected.values[i] = sum;
       // A norm's scale and a sigmoid have errors of their own, of either side's arithmetic.
-      expected.error[i] = (width + 1 + (rounds_before ? width + 32 : 0)) * magnitude;
+      expected.error[i] =
+          (width + (c.alpha == 1 ? 1 : 3) + (rounds_before ? width + 32 : 0)) * magnitude;
       expected.intermediate_error[i] = rounds_before ? magnitude : 0;
       if (c.after == FusedAfter::kResidual) {
         expected.values[i] += numbers.residual[i];

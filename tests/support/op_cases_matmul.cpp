@@ -9,9 +9,14 @@
 namespace strata::test {
 
 std::vector<MatmulCase> matmul_cases() {
-  return {{1, 1, 1},      {0, 5, 3},     {5, 0, 3},       {3, 4, 0},    {7, 5, 3, 2},
-          {13, 33, 17},   {1, 300, 65},  {300, 1, 65, 8}, {64, 64, 64}, {67, 129, 259, 5},
-          {250, 400, 31}, {96, 80, 600}, {256, 128, 1, 8}};
+  return {{1, 1, 1},         {0, 5, 3},
+          {5, 0, 3},         {3, 4, 0},
+          {7, 5, 3, 2},      {13, 33, 17},
+          {1, 300, 65},      {300, 1, 65, 8},
+          {64, 64, 64},      {67, 129, 259, 5},
+          {250, 400, 31},    {96, 80, 600},
+          {256, 128, 1, 8},  {37, 65, 300, 3, -0.3},
+          {9, 40, 64, 0, 12}};
 }
 
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
@@ -37,13 +42,13 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
       double magnitude = std::abs(sum);
       for (std::int64_t k = 0; k < c.k; ++k) {
         const double product =
-            a[static_cast<std::size_t>(a_transposed ? k * c.m + m : m * c.k + k)] *
+            c.alpha * a[static_cast<std::size_t>(a_transposed ? k * c.m + m : m * c.k + k)] *
             b[static_cast<std::size_t>(b_transposed ? n * c.k + k : k * c.n + n)];
         sum += product;
         magnitude += std::abs(product);
       }
       expected.values[i] = sum;
-      expected.error[i] = static_cast<double>(c.k + 1) * magnitude;
+      expected.error[i] = static_cast<double>(c.k + (c.alpha == 1 ? 1 : 3)) * magnitude;
     }
   }
   const std::int64_t stride = c.n + c.gap;
@@ -53,7 +58,8 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
                               : runner.output(out, shape_out, stride),
                   .layout = layout,
                   .update = update,
-                  .batch_invariant = batch_invariant};
+                  .batch_invariant = batch_invariant,
+                  .alpha = c.alpha};
   runner.run(op);
   const Outputs got{runner.download(op.out)};
   require_close("out", got[0], expected, out, accumulator);

@@ -10,7 +10,7 @@
 
 namespace strata::test {
 
-Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c) {
+Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c, double scale) {
   runner.reset();
   constexpr std::int64_t kVocabulary = 11;
   const DType accumulator = accumulator_of(dtype);
@@ -28,15 +28,16 @@ Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c) {
   const auto dy = random_values(3, shape.elements(), dtype);
   const auto before = random_values(4, table_shape.elements(), accumulator);
 
+  const double factor = rounded_to(dtype, scale);
   std::vector<double> y(dy.size());
   Expected d_table(table_shape.elements());
   d_table.values = before;
   for (std::size_t i = 0; i < before.size(); ++i) d_table.error[i] = std::abs(before[i]);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     const std::size_t row = static_cast<std::size_t>(ids[i / width]) * width + i % width;
-    y[i] = table[row];
-    d_table.values[row] += dy[i];
-    d_table.error[row] += std::abs(dy[i]);
+    y[i] = rounded_to(dtype, rounded_to(accumulator, factor * table[row]));
+    d_table.values[row] += factor * dy[i];
+    d_table.error[row] += (scale == 1 ? 1 : 2) * std::abs(factor * dy[i]);
   }
   // Each of at most N additions rounds a partial sum no larger than the sum of magnitudes.
   for (double& e : d_table.error) e *= static_cast<double>(c.tokens);
@@ -44,12 +45,14 @@ Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c) {
   const TensorView d_ids = runner.upload(ids, DType::kI32, {c.tokens});
   const EmbeddingForward forward{.ids = d_ids,
                                  .table = runner.upload(table, dtype, table_shape, c.width + c.gap),
-                                 .y = runner.output(dtype, shape, c.width + 2 * c.gap)};
+                                 .y = runner.output(dtype, shape, c.width + 2 * c.gap),
+                                 .scale = scale};
   const EmbeddingBackward backward{
       .ids = d_ids,
       .order = runner.upload(order, DType::kI32, {c.tokens}),
       .dy = runner.upload(dy, dtype, shape, c.width + c.gap),
-      .d_table = runner.upload(before, accumulator, table_shape, c.width + c.gap)};
+      .d_table = runner.upload(before, accumulator, table_shape, c.width + c.gap),
+      .scale = scale};
   runner.run(forward);
   runner.run(backward);
   const Outputs got{runner.download(forward.y), runner.download(backward.d_table)};

@@ -14,24 +14,28 @@
 
 namespace strata {
 
-/// y[n] = table[ids[n]], copied as it is.
+/// y[n] = scale * table[ids[n]], copied as it is where scale is 1. Another one is rounded to X
+/// first, and then the product to X.
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
   ConstTensorView ids;    ///< [N] i32, each in [0, V)
   ConstTensorView table;  ///< [V, C] X
   TensorView y;           ///< [N, C] X
+  double scale = 1;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;
 };
 
-/// d_table[ids[n]] += dy[n], each table row in ascending n (so the result is deterministic).
+/// d_table[ids[n]] += scale * dy[n], each table row in ascending n (so the result is
+/// deterministic). A scale is rounded as in forward.
 struct EmbeddingBackward {
   static constexpr std::string_view kName = "embedding_backward";
   ConstTensorView ids;    ///< [N] i32
   ConstTensorView order;  ///< [N] i32: positions n sorted by (ids[n], n)
   ConstTensorView dy;     ///< [N, C] X
   TensorView d_table;     ///< [V, C] A, added to
+  double scale = 1;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

@@ -21,9 +21,10 @@ enum class MatmulUpdate : std::uint8_t {
   kAccumulate,  ///< out = out + product
 };
 
-/// out[m, n] (+)= sum over k of a(m, k) * b(k, n), accumulated in A and rounded once to the dtype
-/// of out. The cpu backend sums in ascending k, and a kTN product that accumulates continues the
-/// sum in `out`, so splitting K over several calls does not change the result there.
+/// out[m, n] (+)= alpha * sum over k of a(m, k) * b(k, n), accumulated in A and rounded once to the
+/// dtype of out. The cpu backend sums in ascending k, and a kTN product that accumulates continues
+/// the sum in `out`, so splitting K over several calls does not change the result there. An alpha
+/// other than 1 multiplies a(m, k) there, in A, and the sum on CUDA.
 struct Matmul {
   static constexpr std::string_view kName = "matmul";
   ConstTensorView a;  ///< X, rank 2; rows may be strided
@@ -34,6 +35,7 @@ struct Matmul {
   /// Asks that a row of `out` has the same bits whatever other rows there are, and however many: a
   /// sequence that is generated must not depend on its batch. For kNT that overwrites.
   bool batch_invariant = false;
+  double alpha = 1;  ///< not 0
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

@@ -2,9 +2,9 @@
 // SwiGLU or the residual addition after: generation of a single stream, which is bound by reading
 // weights. CudaKernels launches it through operators.h. What does not fit runs part by part.
 //
-// out = f(x) b^T, or residual + that, or silu(its first half) * its second half; f is the RMSNorm
-// (of x + added, which is written) or nothing. x [M, K]; b [N, K]; out [M, N] or [M, N / 2]; bf16,
-// M at most 4, K a multiple of 8.
+// out = alpha f(x) b^T, or residual + that, or silu(its first half) * its second half; f is the
+// RMSNorm (of x + added, which is written) or nothing. x [M, K]; b [N, K]; out [M, N] or [M, N /
+// 2]; bf16, M at most 4, K a multiple of 8.
 //
 // There are as many blocks as live at a time, and each takes one tile of 32 rows of b (before
 // SwiGLU 16 of each half) after another. Each of its 4 warps has 8 of them, which it brings by
@@ -66,6 +66,7 @@ struct Params {
   int tiles;    ///< of out
   int steps;    ///< of k, in a tile
   float eps;
+  float alpha;       ///< of the product
   int norm_threads;  ///< that would add up a row
 };
 
@@ -339,7 +340,7 @@ __global__ void __launch_bounds__(kThreads) fused_linear(const Params p) {
         multiply_accumulate(sums, second, weights[2], weights[3]);
       }
     }
-    T values[2] = {narrow_to<T>(sums[0]), narrow_to<T>(sums[1])};
+    T values[2] = {narrow_to<T>(sums[0] * p.alpha), narrow_to<T>(sums[1] * p.alpha)};
     if constexpr (kGated) {
       __shared__ float ups[2][kMostRows][FusedTile::kRowsOfB / 2];  // of two tiles, in turns
       auto& up_of = ups[tile / static_cast<int>(gridDim.x) % 2];
@@ -397,6 +398,7 @@ void launch_fused(cudaStream_t stream, const FusedLinear& op) {
       .tiles = static_cast<int>(blocks_for(out.shape[1], kColumns)),
       .steps = narrow<int>(FusedTile::padded(product.k()) / kDepth),
       .eps = static_cast<float>(op.norm.eps),
+      .alpha = static_cast<float>(product.alpha),
       .norm_threads = static_cast<int>(norm_threads(product.k(), W)),
   };
   launch({.name = FusedLinear::kName,

@@ -2,15 +2,16 @@
 // many there are. InvariantProducts launches it for few rows, and for any number where cuBLASLt has
 // no algorithm with the same bits.
 //
-// out[m, n] = sum over k of a[m, k] b[n, k]; a [M, K], b [N, K], rows may be strided.
+// out[m, n] = alpha * sum over k of a[m, k] b[n, k]; a [M, K], b [N, K], rows may be strided.
 // bf16: rows of b are the 16 rows of m16n8k16 tensor-core products, rows of a the 8 columns. A warp
 // owns 16 rows of b and all the block's rows of a; both come through a ring of stages in shared
 // memory by asynchronous copies. Few rows are bound by reading b: the ring keeps 70 KiB and more of
 // it under way on each multiprocessor. f32: plain_matmul.cu.
 //
 // Numerics: from zero, in ascending k, 16 at a time by one tensor-core product each, in f32;
-// rounded once. That is the order of every algorithm of cuBLASLt that does not split K, so those
-// can take over where there are more rows. K that is no multiple of 16 is continued with zeros.
+// multiplied by alpha and rounded once. That is the order of every algorithm of cuBLASLt that does
+// not split K, so those can take over where there are more rows. K that is no multiple of 16 is
+// continued with zeros.
 //
 // Measured on one H200 (docs/measurements/kernels.md).
 // Naive version: plain_matmul.cu, whose f32 sums are of single products.
@@ -41,6 +42,7 @@ struct Params {
   Rows<const __nv_bfloat16> a, b;
   Rows<Out> out;
   int m, n, k;
+  float alpha;
 };
 
 /// Brings one chunk of a row to shared memory, and zeros where there is none.
@@ -162,7 +164,7 @@ __global__ void __launch_bounds__(kThreads) invariant_matmul(const Params<Out> p
     for (int i = 0; i < 4; ++i) {
       const int m = m_begin + block * 8 + lane % 4 * 2 + (i & 1);
       const int n = n_begin + warp * 16 + lane / 4 + (i >> 1) * 8;
-      if (m < p.m && n < p.n) p.out.row(m)[n] = narrow_to<Out>(sums[block][i]);
+      if (m < p.m && n < p.n) p.out.row(m)[n] = narrow_to<Out>(sums[block][i] * p.alpha);
     }
   }
 }
@@ -175,7 +177,8 @@ void launch_tiles(cudaStream_t stream, const Matmul& op) {
                            .out = Rows<Out>(op.out),
                            .m = narrow<int>(op.m()),
                            .n = narrow<int>(op.n()),
-                           .k = narrow<int>(op.k())};
+                           .k = narrow<int>(op.k()),
+                           .alpha = static_cast<float>(op.alpha)};
   launch({.name = Matmul::kName,
           .stream = stream,
           .grid = dim3(blocks_for(op.n(), InvariantTile::kRowsOfB), blocks_for(op.m(), kRows)),

@@ -134,7 +134,10 @@ void InvariantProducts::launch(const MatmulPlace& place, const Matmul& op) {
   const bool launched =
       launch_first(product.algorithms, [&](const cublasLtMatmulAlgo_t& algorithm) {
         return product.problem.try_launch(place, algorithm,
-                                          {.a = op.a.data, .b = op.b.data, .out = op.out.data});
+                                          {.a = op.a.data,
+                                           .b = op.b.data,
+                                           .out = op.out.data,
+                                           .alpha = static_cast<float>(op.alpha)});
       });
   if (!launched) launch_invariant_matmul(place.stream, op);
 }

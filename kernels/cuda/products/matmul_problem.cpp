@@ -175,11 +175,11 @@ std::string MatmulProblem::objection(const MatmulPlace& place,
 cublasStatus_t MatmulProblem::launch(const MatmulPlace& place,
                                      const cublasLtMatmulAlgo_t& algorithm,
                                      const MatmulOperands& operands) const {
-  const float one = 1.0f;
   const float keep = key_.shape.update == MatmulUpdate::kAccumulate ? 1.0f : 0.0f;
-  return cublasLtMatmul(place.handle, operation_.get(), &one, operands.b, b_.get(), operands.a,
-                        a_.get(), &keep, operands.out, out_.get(), operands.out, out_.get(),
-                        &algorithm, place.workspace.data(), place.workspace.size(), place.stream);
+  return cublasLtMatmul(place.handle, operation_.get(), &operands.alpha, operands.b, b_.get(),
+                        operands.a, a_.get(), &keep, operands.out, out_.get(), operands.out,
+                        out_.get(), &algorithm, place.workspace.data(), place.workspace.size(),
+                        place.stream);
 }
 
 bool MatmulProblem::try_launch(const MatmulPlace& place, const cublasLtMatmulAlgo_t& algorithm,

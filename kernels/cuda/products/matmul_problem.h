@@ -45,6 +45,7 @@ struct MatmulOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* out = nullptr;
+  float alpha = 1;
 };
 
 /// Where products are launched: one stream at a time uses a workspace.

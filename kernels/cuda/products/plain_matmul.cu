@@ -1,10 +1,11 @@
 // This file computes the matrix products that cuBLASLt has no algorithm for, and those with K = 0;
 // MatmulPlans launches it. It is right at any size and not fast; results repeat bit for bit.
 //
-// out[m, n] (+)= sum over k of a(m, k) b(k, n).
+// out[m, n] (+)= alpha * sum over k of a(m, k) b(k, n).
 // Shapes: any, rows may be strided.
 // Tile: 16 x 16 outputs a block, one a thread, through shared memory.
-// Numerics: f32 fma in ascending k from zero, then added to `out` if it accumulates; rounded once.
+// Numerics: f32 fma in ascending k from zero, times alpha, then added to `out` if it accumulates;
+// rounded once.
 
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
@@ -39,6 +40,7 @@ struct Sizes {
   std::int64_t n;
   std::int64_t k;
   bool accumulate;
+  float alpha;
 };
 
 template <class T, class Out>
@@ -60,7 +62,7 @@ __global__ void plain_matmul(Operand<T> a, Operand<T> b, Rows<Out> out, Sizes si
     }
     if (m >= sizes.m || n >= sizes.n) continue;
     Out& to = out.row(m)[n];
-    to = narrow_to<Out>(sizes.accumulate ? widen(to) + sum : sum);
+    to = narrow_to<Out>(sizes.accumulate ? fmaf(sum, sizes.alpha, widen(to)) : sum * sizes.alpha);
   }
 }
 
@@ -68,8 +70,11 @@ __global__ void plain_matmul(Operand<T> a, Operand<T> b, Rows<Out> out, Sizes si
 
 void launch_plain_matmul(cudaStream_t stream, const Matmul& op) {
   constexpr std::int64_t kMostGridRows = 65535;
-  const Sizes sizes{
-      .m = op.m(), .n = op.n(), .k = op.k(), .accumulate = op.update == MatmulUpdate::kAccumulate};
+  const Sizes sizes{.m = op.m(),
+                    .n = op.n(),
+                    .k = op.k(),
+                    .accumulate = op.update == MatmulUpdate::kAccumulate,
+                    .alpha = static_cast<float>(op.alpha)};
   const auto tiles_m = std::min<std::int64_t>(blocks_for(sizes.m, kTile), kMostGridRows);
   with_dtype(op.kName, op.a.dtype, [&]<class T>() {
     with_dtype(op.kName, op.out.dtype, [&]<class Out>() {
