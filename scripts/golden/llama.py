@@ -67,7 +67,8 @@ def small_llama(c, weights, batch):
     def linear(x, name):
         return x @ weights[name + ".weight"].T + weights.get(name + ".bias", 0)
 
-    x = weights["model.embed_tokens.weight"][batch["tokens"]]
+    branch = c.get("residual_multiplier", 1)
+    x = weights["model.embed_tokens.weight"][batch["tokens"]] * c.get("embedding_multiplier", 1)
     for layer in range(c["num_hidden_layers"]):
         at = f"model.layers.{layer}."
         h = norm(x, at + "input_layernorm")
@@ -78,15 +79,16 @@ def small_llama(c, weights, batch):
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
-        scores = torch.einsum("rthd,rshd->rhts", q, k) / dim**0.5
+        scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
         shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)
         o = torch.einsum("rhts,rshd->rthd", shares, v).reshape(rows, length, heads * dim)
-        x = x + linear(o, at + "self_attn.o_proj")
+        x = x + branch * linear(o, at + "self_attn.o_proj")
         h = norm(x, at + "post_attention_layernorm")
         gate, up = linear(h, at + "mlp.gate_proj"), linear(h, at + "mlp.up_proj")
-        x = x + linear(gate * gate.sigmoid() * up, at + "mlp.down_proj")
+        x = x + branch * linear(gate * gate.sigmoid() * up, at + "mlp.down_proj")
     x = norm(x, "model.norm")
-    return linear(x, "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
+    logits = linear(x, "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
+    return logits / c.get("logits_scaling", 1)
 
 
 class SmallRunner:

@@ -176,6 +176,28 @@ MODELS = {
         tokens=16,
         packed=True,
     ),
+    "granite": Model(
+        config(
+            69,
+            20,
+            28,
+            2,
+            4,
+            2,
+            architectures=["GraniteForCausalLM"],
+            model_type="granite",
+            head_dim=6,
+            rms_norm_eps=1e-6,
+            rope_theta=1e5,
+            tie_word_embeddings=True,
+            embedding_multiplier=3.0,
+            residual_multiplier=0.4,
+            attention_multiplier=0.3,
+            logits_scaling=1.7,
+        ),
+        tokens=16,
+        packed=True,
+    ),
 }
 
 

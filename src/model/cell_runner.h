@@ -9,10 +9,10 @@
 
 namespace strata {
 
-/// Returns y [N, out] = x [N, in] W^T, of which a row does not depend on the others.
+/// Returns y [N, out] = multiplier * x [N, in] W^T, of which a row does not depend on the others.
 [[nodiscard]] inline Matmul linear_by_row(const ConstTensorView& x, const ConstTensorView& w,
-                                          const TensorView& y) {
-  return {.a = x, .b = w, .out = y, .batch_invariant = true};
+                                          const TensorView& y, double multiplier = 1) {
+  return {.a = x, .b = w, .out = y, .batch_invariant = true, .alpha = multiplier};
 }
 
 /// Runs operators on the compute lane under one tag, in the order of its calls. It is made for one
@@ -26,9 +26,10 @@ class CellRunner {
   void operator()(const O& op) const {
     kernels_.run(compute_, op, tag_);
   }
-  /// y [N, out] = x [N, in] W^T, with W [out, in].
-  void linear(const ConstTensorView& x, const ConstTensorView& w, const TensorView& y) const {
-    (*this)(Matmul{.a = x, .b = w, .out = y});
+  /// y [N, out] = multiplier * x [N, in] W^T, with W [out, in].
+  void linear(const ConstTensorView& x, const ConstTensorView& w, const TensorView& y,
+              double multiplier = 1) const {
+    (*this)(Matmul{.a = x, .b = w, .out = y, .alpha = multiplier});
   }
   /// Runs a linear layer with what comes before and after it, so that a row does not depend on the
   /// others: as one operator for few rows, else its parts.
@@ -36,19 +37,20 @@ class CellRunner {
     if (layer.product.m() <= FusedLinear::kMostRows) return (*this)(layer);
     for_each_part(layer, *this);
   }
-  /// dx [N, in] = dy [N, out] W.
-  void input_gradient(const ConstTensorView& dy, const ConstTensorView& w,
-                      const TensorView& dx) const {
-    (*this)(Matmul{.a = dy, .b = w, .out = dx, .layout = MatmulLayout::kNN});
+  /// dx [N, in] = multiplier * dy [N, out] W.
+  void input_gradient(const ConstTensorView& dy, const ConstTensorView& w, const TensorView& dx,
+                      double multiplier = 1) const {
+    (*this)(Matmul{.a = dy, .b = w, .out = dx, .layout = MatmulLayout::kNN, .alpha = multiplier});
   }
-  /// dw [out, in] A += dy^T x.
-  void weight_gradient(const ConstTensorView& dy, const ConstTensorView& x,
-                       const TensorView& dw) const {
+  /// dw [out, in] A += multiplier * dy^T x.
+  void weight_gradient(const ConstTensorView& dy, const ConstTensorView& x, const TensorView& dw,
+                       double multiplier = 1) const {
     (*this)(Matmul{.a = dy,
                    .b = x,
                    .out = dw,
                    .layout = MatmulLayout::kTN,
-                   .update = MatmulUpdate::kAccumulate});
+                   .update = MatmulUpdate::kAccumulate,
+                   .alpha = multiplier});
   }
 
  private:
@@ -85,14 +87,14 @@ class LayerRunner : public CellRunner {
 
   /// y [N, out] = the linear of x [N, in].
   void linear(LinearId id, const ConstTensorView& x, const TensorView& y) const {
-    CellRunner::linear(x, w_[id], y);
+    CellRunner::linear(x, w_[id], y, multiplier(id));
     add_bias(id, y);
   }
   /// Runs the linear with what is around it so that a row does not depend on the others. Fused
   /// operators know no bias, so what comes after one runs by itself.
   void by_row(LinearId id, const ConstTensorView& x, const TensorView& y,
               const AroundLinear& around = {}) const {
-    const Matmul product = linear_by_row(x, w_[id], y);
+    const Matmul product = linear_by_row(x, w_[id], y, multiplier(id));
     if (!w_.bias(id)) {
       return CellRunner::by_row({.norm = around.norm,
                                  .product = product,
@@ -106,11 +108,11 @@ class LayerRunner : public CellRunner {
   }
   /// dx [N, in] becomes the gradient of x, where dy [N, out] is that of y.
   void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx) const {
-    CellRunner::input_gradient(dy, w_[id], dx);
+    CellRunner::input_gradient(dy, w_[id], dx, multiplier(id));
   }
   /// Adds to the gradients of the linear's weights and of its bias.
   void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
-    CellRunner::weight_gradient(dy, x, backward_->gradients[id]);
+    CellRunner::weight_gradient(dy, x, backward_->gradients[id], multiplier(id));
     const TensorView& d_bias = backward_->gradients.bias(id);
     if (!d_bias) return;
     const TensorView& partials = backward_->bias_partials;
@@ -120,6 +122,7 @@ class LayerRunner : public CellRunner {
   }
 
  private:
+  [[nodiscard]] double multiplier(LinearId id) const { return layer_.linear(id).multiplier; }
   void add_bias(LinearId id, const TensorView& y) const {
     if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
   }

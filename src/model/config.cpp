@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "family_keys.h"
 #include "strata/model/families.h"
 
 namespace strata {
@@ -74,8 +75,8 @@ void LlamaConfig::fields(FieldList& f) {
       "model_type", model_type, kModelTypeNames,
       "Says of which family the model is, as its config.json does. Checkpoints and exports "
       "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
-      "gate and up in another, qwen2 has biases on q, k and v, and qwen3 normalises their heads "
-      "of q and k. Set it to have a new model in the files of a family.");
+      "gate and up in another, qwen2 has biases on q, k and v, qwen3 normalises their heads of q "
+      "and k, and granite has multipliers. Set it to have a new model in the files of a family.");
   f.add("vocab_size", vocab_size,
         "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
         "With model.path, set it above that model's to begin with rows for tokens that strata "
@@ -131,6 +132,23 @@ void LlamaConfig::fields(FieldList& f) {
         "Sets the standard deviation of random initial weights. Lower it if the first steps of a "
         "large model are not stable.")
       .at_least(0);
+  f.add("embedding_multiplier", embedding_multiplier,
+        "Sets what rows of the embedding are multiplied by. It belongs to a model's weights, and "
+        "of the families only granite has it.")
+      .above(0);
+  f.add("residual_multiplier", residual_multiplier,
+        "Sets what attention and the feed-forward are multiplied by before they are added to the "
+        "residual stream. It belongs to a model's weights, and of the families only granite has "
+        "it.")
+      .above(0);
+  f.add("attention_multiplier", attention_multiplier,
+        "Sets what scores of attention are multiplied by; null takes 1 / sqrt(head_dim). It "
+        "belongs to a model's weights, and of the families only granite has it.")
+      .above(0);
+  f.add("logits_scaling", logits_scaling,
+        "Sets what logits are divided by. It belongs to a model's weights, and of the families "
+        "only granite has it.")
+      .above(0);
 }
 
 namespace {
@@ -183,13 +201,14 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
       add("head_dim", "must be even for rotary embeddings, not " + std::to_string(head_size()));
     }
   }
-  const auto refuse_bias = [&](std::string_view key) {
-    add(key, "must be false for model_type \"" +
+  LlamaConfig defaults;
+  const FieldList of_defaults = fields_of(defaults);
+  for (const std::string& key : differing_fields(of_defaults, fields_of(copy))) {
+    if (has_key(model_type, key)) continue;
+    add(key, "must be " + field_text(*of_defaults.find(key)) + " for model_type \"" +
                  std::string(enum_name(kModelTypeNames, model_type)) +
-                 "\", of which no model has these biases");
-  };
-  if (attention_bias && !may_have_attention_bias(model_type)) refuse_bias("attention_bias");
-  if (mlp_bias && !may_have_mlp_bias(model_type)) refuse_bias("mlp_bias");
+                 "\", whose models have nothing else");
+  }
   if (rope_scaling) validate_scaling(*rope_scaling, add);
   if (rope_scaling && rope_scaling->rope_type == RopeType::kYarn && !(rope_theta > 1)) {
     add("rope_theta", "must be above 1 for yarn");

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "family_keys.h"
 #include "rope_keys.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -40,7 +41,8 @@ Json value_at(const Json& json, std::string_view key) {
   return found == json.end() ? Json() : *found;
 }
 
-/// A key of which strata computes one value only, which is also what a missing key stands for.
+/// A key of which strata computes one value only in families that do not have it (has_key()), which
+/// is also what a missing key stands for.
 struct FixedKey {
   std::string_view key;
   std::string_view value;  ///< as JSON; null and false always do
@@ -103,6 +105,7 @@ constexpr ModelClass kClasses[] = {
     {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, {}, WindowSwitch::kNone},
     {"Qwen2ForCausalLM", ModelType::kQwen2, 32768, 1e-6, 32, {}, 4096, WindowSwitch::kOffUnlessOn},
     {"Qwen3ForCausalLM", ModelType::kQwen3, 32768, 1e-6, 32, 128, 4096, WindowSwitch::kOffUnlessOn},
+    {"GraniteForCausalLM", ModelType::kGranite, 2048, 1e-6, {}, {}, {}, WindowSwitch::kNone},
 };
 
 /// Returns whether class and type, of which one may be missing, are those of the family. Early
@@ -162,6 +165,7 @@ void check_window(const Json& json, const ModelClass& model_class, ConfigProblem
 /// Refuses what would load and then compute something else.
 void check_supported(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
   for (const FixedKey& fixed : kFixedKeys) {
+    if (is_family_key(fixed.key) && has_key(model_class.type, fixed.key)) continue;
     const Json found = value_at(json, fixed.key);
     if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
@@ -287,6 +291,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     config.num_key_value_heads = model_class.num_key_value_heads;
   }
   if (!json.contains("head_dim")) config.head_dim = model_class.head_dim;
+  if (model_class.type == ModelType::kGranite) config.attention_multiplier = 1;
   Json known = Json::object();
   const FieldList fields = fields_of(config);
   for (const Field& field : fields.all()) {

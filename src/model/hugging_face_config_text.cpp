@@ -9,10 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "family_keys.h"
 #include "rope_keys.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/model/config.h"
+#include "strata/model/families.h"
 
 namespace strata {
 namespace {
@@ -56,15 +58,9 @@ Json new_model(ModelType type) {
     case ModelType::kQwen3:
       json.update({{"architectures", {"Qwen3ForCausalLM"}}, {"use_sliding_window", false}});
       break;
+    case ModelType::kGranite: json["architectures"] = {"GraniteForCausalLM"}; break;
   }
   return json;
-}
-
-/// Returns whether the config.json of the family has this key of a LLaMA's.
-bool has_key(ModelType type, std::string_view key) {
-  if (key == "attention_bias") return may_have_attention_bias(type);
-  if (key == "mlp_bias") return may_have_mlp_bias(type);
-  return true;
 }
 
 /// Returns whether transformers takes a number of its own where num_key_value_heads is missing.
@@ -121,6 +117,8 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     }
     // A Qwen3 has heads of 128 where it is missing.
     if (key == "head_dim" && config.model_type == ModelType::kQwen3) json[key] = config.head_size();
+    // A Granite multiplies scores by 1 where it is missing.
+    if (key == "attention_multiplier") json[key] = spec_of(config).common().attention.scale;
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
     set_rope(json, fields);

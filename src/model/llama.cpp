@@ -15,15 +15,21 @@ Llama::Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, A
 
 void Llama::embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,
                               TensorView y, const Tag& tag) {
-  kernels_.run(compute, EmbeddingForward{.ids = batch.ids, .table = w.table, .y = y}, tag);
+  kernels_.run(
+      compute,
+      EmbeddingForward{.ids = batch.ids, .table = w.table, .y = y, .scale = spec_.embedding_scale},
+      tag);
 }
 
 void Llama::embedding_backward(Stream& compute, const EmbeddingGradients& dw,
                                const CellBatch& batch, ConstTensorView dy, const Tag& tag) {
-  kernels_.run(
-      compute,
-      EmbeddingBackward{.ids = batch.ids, .order = batch.order, .dy = dy, .d_table = dw.table},
-      tag);
+  kernels_.run(compute,
+               EmbeddingBackward{.ids = batch.ids,
+                                 .order = batch.order,
+                                 .dy = dy,
+                                 .d_table = dw.table,
+                                 .scale = spec_.embedding_scale},
+               tag);
 }
 
 }  // namespace strata

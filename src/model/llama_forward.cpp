@@ -98,7 +98,9 @@ LlamaForward::LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Ker
 
 void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
                              const TensorView& x, const Tag& tag) {
-  kernels_.run(compute, EmbeddingForward{.ids = ids, .table = w.table, .y = x}, tag);
+  kernels_.run(
+      compute,
+      EmbeddingForward{.ids = ids, .table = w.table, .y = x, .scale = spec_.embedding_scale}, tag);
 }
 
 void LlamaForward::layer(Stream& compute, int layer, const LayerWeights& w, const ForwardCell& cell,
@@ -252,7 +254,7 @@ TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const Const
                        .y = head_n,
                        .rstd = memory_.head_rstd.slice_rows(0, rows),
                        .eps = spec_.norm_eps},
-              .product = linear_by_row(head_n, w.projection, logits)});
+              .product = linear_by_row(head_n, w.projection, logits, spec_.logits_scale)});
   return logits;
 }
 

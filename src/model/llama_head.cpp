@@ -58,7 +58,7 @@ Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                      .y = chunk.n,
                      .rstd = chunk.rstd,
                      .eps = spec_.norm_eps});
-  run.linear(chunk.n, w.projection, chunk.logits);
+  run.linear(chunk.n, w.projection, chunk.logits, spec_.logits_scale);
   run(CrossEntropy{.logits = chunk.logits,
                    .targets = batch.targets.slice_rows(begin, count),
                    .grad_scale = grad_scale,
@@ -76,8 +76,8 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
     const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
     const TensorView dn = memory_.scratch.head_dn.slice_rows(0, c.count);
-    run.input_gradient(c.logits, w.projection, dn);
-    run.weight_gradient(c.logits, c.n, dw.projection);
+    run.input_gradient(c.logits, w.projection, dn, spec_.logits_scale);
+    run.weight_gradient(c.logits, c.n, dw.projection, spec_.logits_scale);
     run(RmsNormBackward{.dy = dn,
                         .x = c.x,
                         .weight = w.norm,

@@ -38,6 +38,9 @@ void ModelSpec::require_common() const {
       const Linear& first = common().linear(linear.id);
       alike = alike && linear.in == first.in && linear.out == first.out &&
               linear.has_bias() == first.has_bias();
+      if (linear.has_bias() && linear.multiplier != 1) {
+        throw std::logic_error("a linear has a bias and a multiplier");
+      }
     }
     if (!alike) throw std::logic_error("kinds of layers differ in widths or in how they attend");
   }

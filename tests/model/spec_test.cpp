@@ -114,6 +114,25 @@ TEST_CASE("a Qwen3 has norms of heads, after all other weights of the block") {
   CHECK(spec_of(m).common().linear(LinearId::kAttentionOut).bias_elements() == 20);
 }
 
+TEST_CASE("a Granite multiplies embeddings, branches, scores and logits") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kGranite;
+  m.embedding_multiplier = 12;
+  m.residual_multiplier = 0.25;
+  m.logits_scaling = 8;
+  const ModelSpec by_size = spec_of(m);
+  CHECK(by_size.common().attention.scale == spec_of(model(false)).common().attention.scale);
+  m.attention_multiplier = 0.5;
+  const ModelSpec spec = spec_of(m);
+  CHECK(spec.common().attention.scale == 0.5);
+  CHECK(spec.embedding_scale == 12);
+  CHECK(spec.logits_scale == 0.125);
+  CHECK(spec.common().linear(LinearId::kAttentionOut).multiplier == 0.25);
+  CHECK(spec.common().linear(LinearId::kDown).multiplier == 0.25);
+  CHECK(spec.common().linear(LinearId::kQkv).multiplier == 1);
+  CHECK(spec.common().linear(LinearId::kGateUp).multiplier == 1);
+}
+
 TEST_CASE("a LLaMA has the biases that its config asks for") {
   LlamaConfig m = model(false);
   const auto biases = [&] {
@@ -179,6 +198,13 @@ TEST_CASE("kinds that attend otherwise or have other widths are refused") {
   refused([](LayerSpec& layer) { layer.linears.front().out += 6; });
   refused([](LayerSpec& layer) { layer.linears.front().bias_sources = {{"bias", 48}}; });
   refused([](LayerSpec& layer) { layer.norms.push_back({NormId::kQuery, 6, "norm"}); });
+}
+
+TEST_CASE("a linear with a bias and a multiplier is refused") {
+  ModelSpec spec = spec_of(model(false));
+  spec.kinds.front().linears.front().bias_sources = {{"bias", 48}};
+  spec.kinds.front().linears.front().multiplier = 2;
+  CHECK_THROWS_WITH(make_layout(spec), "a linear has a bias and a multiplier");
 }
 
 TEST_CASE("a layer without a norm has no segment of it") {

@@ -23,19 +23,12 @@ enum class ModelType : std::uint8_t {
   kPhi3,     ///< q, k and v are one tensor in its files, gate and up another
   kQwen2,    ///< also Qwen2.5: without a window; q, k and v have biases
   kQwen3,    ///< without a window or experts; heads of q and k are normalised
+  kGranite,  ///< without experts; embeddings, branches, scores and logits are multiplied
 };
-inline constexpr EnumName<ModelType> kModelTypeNames[] = {{ModelType::kLlama, "llama"},
-                                                          {ModelType::kMistral, "mistral"},
-                                                          {ModelType::kPhi3, "phi3"},
-                                                          {ModelType::kQwen2, "qwen2"},
-                                                          {ModelType::kQwen3, "qwen3"}};
-
-/// Returns whether models of the family may have what LlamaConfig::attention_bias says.
-[[nodiscard]] constexpr bool may_have_attention_bias(ModelType type) {
-  return type == ModelType::kLlama || type == ModelType::kQwen3;
-}
-/// Returns whether models of the family may have what LlamaConfig::mlp_bias says.
-[[nodiscard]] constexpr bool may_have_mlp_bias(ModelType type) { return type == ModelType::kLlama; }
+inline constexpr EnumName<ModelType> kModelTypeNames[] = {
+    {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"},
+    {ModelType::kPhi3, "phi3"},   {ModelType::kQwen2, "qwen2"},
+    {ModelType::kQwen3, "qwen3"}, {ModelType::kGranite, "granite"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -91,6 +84,10 @@ struct LlamaConfig {
       false;              ///< q, k, v and the projection of what attention returns have biases
   bool mlp_bias = false;  ///< gate, up and down have biases
   double initializer_range = 0.02;
+  double embedding_multiplier = 1;             ///< of rows of the embedding
+  double residual_multiplier = 1;              ///< of what attention and the MLP add
+  std::optional<double> attention_multiplier;  ///< of scores; absent: 1 / sqrt(D)
+  double logits_scaling = 1;                   ///< logits are divided by it
 
   void fields(FieldList& f);
   bool operator==(const LlamaConfig&) const = default;

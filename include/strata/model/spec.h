@@ -72,6 +72,7 @@ struct Linear {
   std::int64_t out = 0;                    ///< the rows of its sources together
   std::vector<SourceTensor> sources;       ///< one below the other
   std::vector<SourceTensor> bias_sources;  ///< vectors, one after the other; empty: no bias
+  double multiplier = 1;                   ///< of y; not 0, and 1 where there is a bias
 
   /// Returns the elements of the matrix.
   [[nodiscard]] std::int64_t elements() const { return in * out; }
@@ -143,6 +144,8 @@ struct ModelSpec {
   std::vector<std::size_t> kind;  ///< [L], which of `kinds` each layer is
   std::string final_norm;         ///< the source of the head's norm, [C]
   std::string projection;         ///< that of the projection, [V, C]; empty: it is the embedding
+  double embedding_scale = 1;     ///< of rows of the embedding, before the first layer
+  double logits_scale = 1;        ///< of what the projection gives
 
   [[nodiscard]] int layers() const { return static_cast<int>(kind.size()); }
   [[nodiscard]] bool tied() const { return projection.empty(); }
@@ -152,8 +155,8 @@ struct ModelSpec {
   /// Returns a layer that stands for all of them in what all kinds have in common.
   [[nodiscard]] const LayerSpec& common() const { return kinds.front(); }
   /// Throws std::logic_error if a kind attends otherwise than the first one, or has a linear of
-  /// another width, or if it has a bias or norms of heads where the first one has none or the
-  /// reverse.
+  /// another width, if it has a bias or norms of heads where the first one has none or the
+  /// reverse, or if a linear with a bias has a multiplier.
   void require_common() const;
   /// Returns the elements of all weights; those of a tied embedding count once.
   [[nodiscard]] std::int64_t parameter_count() const;

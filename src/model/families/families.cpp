@@ -15,6 +15,7 @@ ModelSpec spec_of(const LlamaConfig& config) {
     case ModelType::kPhi3: return phi3_spec(config);
     case ModelType::kQwen2: return qwen2_spec(config);
     case ModelType::kQwen3: return qwen3_spec(config);
+    case ModelType::kGranite: return granite_spec(config);
   }
   throw std::logic_error("the model is of no family");
 }

@@ -1,0 +1,38 @@
+// Says which families have a key of their config.json that others lack, so that reading, writing
+// and the rules of a config agree.
+
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "strata/model/config.h"
+
+namespace strata {
+
+/// A key of LlamaConfig, and the families whose models may say something else than its default.
+struct FamilyKey {
+  std::string_view key;
+  std::initializer_list<ModelType> families;
+};
+inline constexpr std::initializer_list<ModelType> kWithAttentionBias = {ModelType::kLlama,
+                                                                        ModelType::kQwen3};
+inline constexpr std::initializer_list<ModelType> kWithMlpBias = {ModelType::kLlama};
+inline constexpr std::initializer_list<ModelType> kWithMultipliers = {ModelType::kGranite};
+inline constexpr FamilyKey kFamilyKeys[] = {
+    {"attention_bias", kWithAttentionBias},     {"mlp_bias", kWithMlpBias},
+    {"embedding_multiplier", kWithMultipliers}, {"residual_multiplier", kWithMultipliers},
+    {"attention_multiplier", kWithMultipliers}, {"logits_scaling", kWithMultipliers}};
+
+/// Returns whether only some families have this key.
+[[nodiscard]] inline bool is_family_key(std::string_view key) {
+  return std::ranges::count(kFamilyKeys, key, &FamilyKey::key) > 0;
+}
+/// Returns whether the config.json of the family has this key of a LlamaConfig.
+[[nodiscard]] inline bool has_key(ModelType type, std::string_view key) {
+  const auto* const found = std::ranges::find(kFamilyKeys, key, &FamilyKey::key);
+  return found == std::end(kFamilyKeys) || std::ranges::count(found->families, type) > 0;
+}
+
+}  // namespace strata
