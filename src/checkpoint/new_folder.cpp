@@ -26,14 +26,6 @@ fs::path cleaned(const fs::path& name) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-/// Makes a folder and those above it that are not there. Throws IoError for one that cannot be
-/// made.
-void make_with_parents(Files& files, const fs::path& folder) {
-  if (files.kind(folder) != Files::Kind::kNothing) return;
-  if (folder.has_relative_path()) make_with_parents(files, folder.parent_path());
-  files.make_folder(folder);
-}
-
 /// Tells whether all that lies in a folder are templates.
 bool holds_templates_alone(const Files& files, const fs::path& folder) {
   if (files.kind(folder) != Files::Kind::kFolder) return false;
@@ -44,6 +36,12 @@ bool holds_templates_alone(const Files& files, const fs::path& folder) {
 }
 
 }  // namespace
+
+void make_with_parents(Files& files, const fs::path& folder) {
+  if (files.kind(folder) != Files::Kind::kNothing) return;
+  if (folder.has_relative_path()) make_with_parents(files, folder.parent_path());
+  files.make_folder(folder);
+}
 
 NewFolder::NewFolder(Files& files, const fs::path& name, OldModel old_model)
     : files_(files),

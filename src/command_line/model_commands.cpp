@@ -68,20 +68,33 @@ void add_inspect(CLI::App& app, const std::shared_ptr<InspectOptions>& options, 
 
 void add_export(CLI::App& app, const std::shared_ptr<ExportOptions>& options, Action& action) {
   CLI::App& command = *app.add_subcommand(
-      "export", "Make a Hugging Face model of a checkpoint, in bf16 or with the exact f32 masters");
+      "export",
+      "Make a Hugging Face folder or a GGUF file of a checkpoint, in bf16 or with the exact f32 "
+      "masters");
   command
       .add_option("checkpoint", options->checkpoint,
-                  "a checkpoint, or a run folder, whose newest whole one is taken")
+                  "a checkpoint, or a run folder, whose newest whole one is taken; with --format "
+                  "gguf also the folder of a Hugging Face model")
       ->required();
-  command.add_option("folder", options->to, "the folder to make")->required();
+  command.add_option("folder", options->to, "the folder to make, or with --format gguf the file")
+      ->required();
+  command
+      .add_option("--format", options->format,
+                  "hf: a Hugging Face folder, as transformers and vLLM read it; gguf: one file, as "
+                  "llama.cpp and Ollama do")
+      ->check(CLI::IsMember({"hf", "gguf"}))
+      ->type_name("hf|gguf")
+      ->capture_default_str();
   command
       .add_option("--dtype", options->dtype,
                   "of the weights: bf16, or f32, which is exact where the checkpoint has low "
-                  "halves; what the checkpoint holds in more digits is rounded to nearest")
-      ->check(CLI::IsMember({"bf16", "f32"}))
-      ->type_name("bf16|f32")
+                  "halves; with --format gguf also q8_0, blocks of 32 bytes with a scale. What the "
+                  "checkpoint holds in more digits is rounded to nearest")
+      ->check(CLI::IsMember({"bf16", "f32", "q8_0"}))
+      ->type_name("bf16|f32|q8_0")
       ->capture_default_str();
-  command.add_flag("--overwrite", options->overwrite, "replace the model that is in the folder");
+  command.add_flag("--overwrite", options->overwrite,
+                   "replace the model that is in the folder, or the GGUF file");
   command.callback([options, &action] { action = [options] { return export_command(*options); }; });
 }
 

@@ -1,10 +1,12 @@
-// `export` finds the checkpoint, has its model written to a new folder, and says what is in it.
+// `export` finds the checkpoint, has its model written to a new folder or file, and says what is in
+// it.
 
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "commands/export_gguf.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -42,12 +44,18 @@ void warn_of_newer(const NamedFolder& named) {
 int export_command(const ExportOptions& options) {
   const std::unique_ptr<Files> files = make_system_files();
   const NamedFolder named = find_named_folder(*files, options.checkpoint);
+  if (named.checkpoint) {
+    warn_of_newer(named);
+    warn_of_unsaved_steps(*named.checkpoint, options.checkpoint);
+  }
+  if (options.format == "gguf") return export_gguf_file(*files, named, options);
   if (!named.checkpoint) {
     throw ConfigError(options.checkpoint.string() +
                       ": is a model already; name a checkpoint or a run folder");
   }
-  warn_of_newer(named);
-  warn_of_unsaved_steps(*named.checkpoint, options.checkpoint);
+  if (options.dtype == "q8_0") {
+    throw ConfigError("--dtype q8_0: is for --format gguf; name bf16 or f32");
+  }
   const DType weight = options.dtype == "f32" ? DType::kF32 : DType::kBF16;
   const NewModel made = make_new_model(
       *files, options.to, options.overwrite ? OldModel::kReplace : OldModel::kRefuse, "export",

@@ -49,8 +49,9 @@ YarnBounds yarn_bounds(const RopeSpec& rope, const RopeScaling& scaling) {
   return bounds;
 }
 
-/// Returns the frequencies of all pairs of dimensions, [D/2].
-std::vector<double> frequencies_of(const RopeSpec& rope) {
+}  // namespace
+
+std::vector<double> rope_frequencies(const RopeSpec& rope) {
   const std::int64_t half = rope.width / 2;
   const RopeScaling scaling = rope.scaling.value_or(RopeScaling{});
   const YarnBounds bounds =
@@ -75,10 +76,8 @@ std::vector<double> frequencies_of(const RopeSpec& rope) {
   return frequencies;
 }
 
-}  // namespace
-
 RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions) {
-  const std::vector<double> frequencies = frequencies_of(rope);
+  const std::vector<double> frequencies = rope_frequencies(rope);
   const double magnitude = rope.scaling ? rope.scaling->magnitude() : 1.0;
   RopeTable table;
   table.cos.reserve(static_cast<std::size_t>(positions) * frequencies.size());

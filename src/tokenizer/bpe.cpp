@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <queue>
+#include <tuple>
 
 #include "tokenizer/unicode.h"
 
@@ -72,6 +73,21 @@ void Bpe::add_merge(const BpeMerge& merge) {
   std::size_t at = slot_of(pair, shift_);
   while (merges_[at].pair != kFree && merges_[at].pair != pair) at = (at + 1) % merges_.size();
   merges_[at] = {.pair = pair, .rank = merge.rank, .merged = merge.merged};
+}
+
+std::vector<BpeMerge> Bpe::merges() const {
+  std::vector<BpeMerge> all;
+  for (const Slot& slot : merges_) {
+    if (slot.pair == kFree) continue;
+    all.push_back({.left = static_cast<std::int32_t>(slot.pair >> 32),
+                   .right = static_cast<std::int32_t>(slot.pair & 0xffffffffU),
+                   .merged = slot.merged,
+                   .rank = slot.rank});
+  }
+  std::ranges::sort(all, {}, [](const BpeMerge& merge) {
+    return std::tuple(merge.rank, merge.left, merge.right);
+  });
+  return all;
 }
 
 void Bpe::note_pairs(std::string_view token) {

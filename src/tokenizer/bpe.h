@@ -51,6 +51,10 @@ class Bpe {
   /// Appends the ids of a piece. What is unknown without a token for it is left out.
   void encode(std::string_view piece, EncodeCache& cache, std::vector<std::int32_t>& ids) const;
 
+  [[nodiscard]] const BpeOptions& options() const { return options_; }
+  /// Returns all merges by rank, those of equal rank by their parts' ids.
+  [[nodiscard]] std::vector<BpeMerge> merges() const;
+
  private:
   struct Slot {
     std::uint64_t pair = kFree;

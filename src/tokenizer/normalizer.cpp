@@ -78,6 +78,21 @@ void Normalizer::add(const JsonSection& section) {
   steps_.back().place = section.place();
 }
 
+bool Normalizer::is_nfc() const { return steps_.size() == 1 && steps_[0].kind == Kind::kNfc; }
+
+std::optional<Normalizer::SpaceRule> Normalizer::space_rule() const {
+  constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
+  SpaceRule rule;
+  std::size_t at = 0;
+  if (!steps_.empty() && steps_[0].kind == Kind::kPrepend && steps_[0].text == kSpaceMark) {
+    rule.prefix = true;
+    at = 1;
+  }
+  const bool marks = at + 1 == steps_.size() && steps_[at].kind == Kind::kReplace &&
+                     steps_[at].replaces_space && steps_[at].text == kSpaceMark;
+  return marks ? std::optional(rule) : std::nullopt;
+}
+
 std::string_view Normalizer::apply(std::string_view text, std::string& buffer,
                                    TextBudget& budget) const {
   for (const Step& step : steps_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +32,10 @@ class Normalizer {
     steps_.push_back({.kind = Kind::kPrepend, .text = std::move(text)});
   }
   void add_replace(const std::string& from, std::string to) {
-    steps_.push_back({.kind = Kind::kReplace, .text = std::move(to), .search = TextSearch(from)});
+    steps_.push_back({.kind = Kind::kReplace,
+                      .text = std::move(to),
+                      .search = TextSearch(from),
+                      .replaces_space = from == " "});
   }
 
   /// Removes spaces where a text begins, and all but the first of several in a row.
@@ -40,6 +44,16 @@ class Normalizer {
   void add_strip_end(std::string suffix) {
     steps_.push_back({.kind = Kind::kStripEnd, .text = std::move(suffix)});
   }
+
+  [[nodiscard]] bool is_empty() const { return steps_.empty(); }
+  /// Tells whether it does nothing but normal form C.
+  [[nodiscard]] bool is_nfc() const;
+  /// What writes spaces as U+2581.
+  struct SpaceRule {
+    bool prefix = false;  ///< puts one in front of a text first
+  };
+  /// Returns the rule if it does nothing else.
+  [[nodiscard]] std::optional<SpaceRule> space_rule() const;
 
   /// Returns the normal form of valid UTF-8: `text` itself, or a view of `buffer`. Throws as
   /// TextBudget.
@@ -52,6 +66,7 @@ class Normalizer {
     Kind kind = Kind::kNfc;
     std::string text{};                     ///< kPrepend, kStripEnd; kReplace: what is put in
     TextSearch search{std::string_view()};  ///< kReplace
+    bool replaces_space = false;            ///< kReplace: the text looked for is one space
     std::string place = "the normalizer";   ///< in the file
   };
   void add(const JsonSection& section);

@@ -10,6 +10,8 @@
 namespace strata {
 namespace {
 
+constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
+
 /// Patterns of which every code point is part of a match.
 bool matches_everything(SplitPattern pattern) {
   switch (pattern) {
@@ -44,8 +46,26 @@ PreTokenizer PreTokenizer::read(const JsonSection& section) {
 }
 
 void PreTokenizer::add_pattern(SplitPattern pattern) {
-  steps_.push_back({.kind = Kind::kSplit, .splitter = splitter_of(pattern)});
+  steps_.push_back(split_step(pattern));
   is_one_pattern_ = steps_.size() == 1;
+}
+
+std::optional<std::vector<SplitPattern>> PreTokenizer::patterns() const {
+  std::vector<SplitPattern> patterns;
+  for (const Step& step : steps_) {
+    if (!step.pattern) return std::nullopt;
+    patterns.push_back(*step.pattern);
+  }
+  return patterns;
+}
+
+std::optional<PreTokenizer::SpaceRule> PreTokenizer::space_rule() const {
+  if (steps_.size() != 1 || steps_[0].kind != Kind::kMetaspace || steps_[0].text != kSpaceMark) {
+    return std::nullopt;
+  }
+  return SpaceRule{.prefix_first = steps_[0].prepend != Prepend::kNever,
+                   .prefix_later = steps_[0].prepend == Prepend::kAlways,
+                   .splits = steps_[0].splits};
 }
 
 bool PreTokenizer::keeps_texts_whole() const {
@@ -67,8 +87,8 @@ void PreTokenizer::add(const JsonSection& section) {
     add_metaspace(section);
   } else if (type == "Digits") {
     const bool individual = section.at("individual_digits").flag_or(false);
-    steps_.push_back({.kind = Kind::kSplit,
-                      .splitter = individual ? splitter_of(SplitPattern::kNumber) : number_runs});
+    steps_.push_back(individual ? split_step(SplitPattern::kNumber)
+                                : Step{.kind = Kind::kSplit, .splitter = number_runs});
   } else if (type == "Sequence") {
     for (const JsonSection& step : section.at("pretokenizers").items()) add(step);
   } else {
@@ -96,13 +116,13 @@ void PreTokenizer::add_split(const JsonSection& section) {
   if (!keeps_matches && (behavior != "Isolated" || invert)) {
     section.at("behavior").refuse(behavior + (invert ? " with invert" : ""));
   }
-  steps_.push_back({.kind = Kind::kSplit, .splitter = splitter_of(*known)});
+  steps_.push_back(split_step(*known));
 }
 
 void PreTokenizer::add_byte_level(const JsonSection& section) {
   if (section.at("add_prefix_space").flag_or(true)) steps_.push_back({.kind = Kind::kPrefixSpace});
   if (section.at("use_regex").flag_or(true)) {
-    steps_.push_back({.kind = Kind::kSplit, .splitter = splitter_of(SplitPattern::kGpt2)});
+    steps_.push_back(split_step(SplitPattern::kGpt2));
   }
   is_byte_level_ = true;
 }

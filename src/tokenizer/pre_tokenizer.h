@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,17 @@ class PreTokenizer {
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
   /// Tells whether texts remain whole, so that they are best cut elsewhere.
   [[nodiscard]] bool keeps_texts_whole() const;
+  /// Returns the patterns by which it splits, in order; nothing if it does anything else, but for
+  /// ByteLevel.
+  [[nodiscard]] std::optional<std::vector<SplitPattern>> patterns() const;
+  /// How Metaspace writes spaces.
+  struct SpaceRule {
+    bool prefix_first = false;  ///< puts one in front of a text,
+    bool prefix_later = false;  ///< and behind added tokens in it
+    bool splits = false;        ///< and splits the text before each
+  };
+  /// Returns the rule if it does nothing but write spaces as U+2581.
+  [[nodiscard]] std::optional<SpaceRule> space_rule() const;
 
   /// Calls `on_piece` for each piece of valid UTF-8, in order.
   template <class Piece>
@@ -53,12 +65,16 @@ class PreTokenizer {
   struct Step {
     Kind kind = Kind::kSplit;
     Splitter splitter = nullptr;            ///< kSplit
+    std::optional<SplitPattern> pattern{};  ///< kSplit: what the splitter is of, if it is of one
     TextSearch search{std::string_view()};  ///< kSplitBehind
     std::string text{};                     ///< kMetaspace: the replacement, a character
     Prepend prepend = Prepend::kAlways;     ///< kMetaspace
     bool splits = true;                     ///< kMetaspace
   };
 
+  static Step split_step(SplitPattern pattern) {
+    return {.kind = Kind::kSplit, .splitter = splitter_of(pattern), .pattern = pattern};
+  }
   void add(const JsonSection& section);
   void add_split(const JsonSection& section);
   void add_metaspace(const JsonSection& section);

@@ -42,4 +42,8 @@ class NewFolder {
   bool published_ = false;
 };
 
+/// Makes a folder and those above it that are not there. Throws IoError for one that cannot be
+/// made.
+void make_with_parents(Files& files, const std::filesystem::path& folder);
+
 }  // namespace strata

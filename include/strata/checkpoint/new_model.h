@@ -1,5 +1,5 @@
-// What `export` and `import` share: the folder of a model that gets its name only when it is whole,
-// written by several threads, with a meter below the log that shows how far it is.
+// What `export` and `import` share: the folder or file of a model that gets its name only when it
+// is whole, written by several threads, with a meter below the log that shows how far it is.
 #pragma once
 
 #include <cstdint>
@@ -31,5 +31,14 @@ using WriteModel =
 /// nothing new.
 NewModel make_new_model(Files& files, const std::filesystem::path& to, OldModel old_model,
                         const std::string& command, const WriteModel& write);
+
+/// Writes a model to an empty file, calling the second argument now and then.
+using WriteModelFile = std::function<void(FileWriter&, const OnModelProgress&, ThreadPool&)>;
+
+/// Makes the file `to` of what `write` puts there, as make_new_model() does it with a folder.
+/// `magic` is what such files begin with. Throws as NewFile and `write` do.
+NewModel make_new_model_file(Files& files, const std::filesystem::path& to,
+                             const std::string& magic, OldModel old_model,
+                             const std::string& command, const WriteModelFile& write);
 
 }  // namespace strata

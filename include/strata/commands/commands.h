@@ -86,9 +86,11 @@ struct InspectOptions {
 
 /// This is what `export` is told.
 struct ExportOptions {
-  std::filesystem::path checkpoint;  ///< or of a run, whose newest whole checkpoint is taken
-  std::filesystem::path to;          ///< the folder that is made
-  std::string dtype = "bf16";        ///< of the weights there: "bf16" or "f32"
+  std::filesystem::path checkpoint;  ///< or of a run, whose newest whole checkpoint is taken; for
+                                     ///< a GGUF file also a model
+  std::filesystem::path to;          ///< the folder or file that is made
+  std::string format = "hf";         ///< "hf": a Hugging Face folder; "gguf": a GGUF file
+  std::string dtype = "bf16";        ///< of the weights there: "bf16", "f32" or "q8_0" (gguf)
   bool overwrite = false;            ///< a model that lies there is replaced
 };
 

@@ -15,6 +15,9 @@ struct RopeTable {
   std::vector<double> sin;
 };
 
+/// Returns the frequencies f(i) of all pairs of dimensions, [D/2]; see make_rope_table().
+[[nodiscard]] std::vector<double> rope_frequencies(const RopeSpec& rope);
+
 /// Returns the table for positions 0 .. positions - 1: angle(p, i) = p * f(i) with f(i) =
 /// theta^(-2i/D), scaled by type:
 /// - linear: f(i) / factor;
