@@ -1,8 +1,8 @@
 // This file computes RMSNorm, forward and backward, on the CPU; CpuKernels calls both through
-// operators.h. Forward: y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps) and s = x (+
-// residual), rounded to X where it is written. Backward follows strata/ops/norm.h; the weight
-// gradient adds rows in ascending order to what is there, so splitting N over several calls gives
-// the same bits.
+// operators.h. Forward: y = s * rstd * (weight + offset) with rstd = 1 / sqrt(mean(s^2) + eps) and
+// s = x (+ residual), rounded to X where it is written. Backward follows strata/ops/norm.h; the
+// weight gradient adds rows in ascending order to what is there, so splitting N over several calls
+// gives the same bits.
 
 #include <cmath>
 
@@ -49,6 +49,7 @@ void execute(const Context& context, const RmsNormForward& op) {
     const X* weight = op.weight.as<X>();
     const Rows<X> y(op.y);
     A* rstd = op.rstd.as<A>();
+    const A offset = static_cast<A>(op.offset);
     const std::int64_t width = op.x.shape[1];
     context.pool.parallel_for(
         op.x.rows(), grain_for(4 * width), [&](std::int64_t begin, std::int64_t end) {
@@ -66,7 +67,7 @@ void execute(const Context& context, const RmsNormForward& op) {
             const A scale = 1 / std::sqrt(mean + static_cast<A>(op.eps));
             rstd[n] = scale;
             for (std::int64_t c = 0; c < width; ++c) {
-              y[n][c] = X(static_cast<A>(row[c]) * scale * static_cast<A>(weight[c]));
+              y[n][c] = X(static_cast<A>(row[c]) * scale * (static_cast<A>(weight[c]) + offset));
             }
           }
         });
@@ -88,6 +89,7 @@ void execute(const Context& context, const RmsNormBackward& op) {
     const X* weight = op.weight.as<X>();
     const A* rstd = op.rstd.as<A>();
     const Rows<X> dx(op.dx);
+    const A offset = static_cast<A>(op.offset);
     context.pool.parallel_for(
         rows, grain_for(4 * width), [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t n = begin; n < end; ++n) {
@@ -96,12 +98,12 @@ void execute(const Context& context, const RmsNormBackward& op) {
             const X* d_residual = op.d_residual ? Rows<const X>(op.d_residual)[n] : nullptr;
             const A scale = rstd[n];
             const A projection = lane_sum<A>(width, [=](std::int64_t c) {
-              const A g = static_cast<A>(weight[c]) * static_cast<A>(dy_row[c]);
+              const A g = (static_cast<A>(weight[c]) + offset) * static_cast<A>(dy_row[c]);
               return g * (static_cast<A>(x_row[c]) * scale);
             });
             const A mean = projection / static_cast<A>(width);
             for (std::int64_t c = 0; c < width; ++c) {
-              const A g = static_cast<A>(weight[c]) * static_cast<A>(dy_row[c]);
+              const A g = (static_cast<A>(weight[c]) + offset) * static_cast<A>(dy_row[c]);
               const A d = scale * (g - static_cast<A>(x_row[c]) * scale * mean);
               dx[n][c] = X(d_residual == nullptr ? d : static_cast<A>(d_residual[c]) + d);
             }

@@ -1,8 +1,11 @@
-// This file computes SwiGLU on the CPU: y = silu(gate) * up with gate and up side by side; the
-// backward builds y again. CpuKernels calls both through operators.h. Everything is computed in A
-// and each output rounded once; outputs of the backward may be its inputs.
+// This file computes SwiGLU on the CPU: y = silu(gate) * up with gate and up side by side, also
+// with GELU in place of SiLU; the backward builds y again. CpuKernels calls both through
+// operators.h. Everything is computed in A and each output rounded once; outputs of the backward
+// may be its inputs.
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/typed.h"
@@ -13,19 +16,61 @@ namespace {
 
 constexpr std::int64_t kExpWork = 4;  // elementary operations that an element takes, about
 
-/// Computes s = sigmoid(gate) for a chunk of a row.
-template <Compute X, class A = Accumulator<X>>
-void sigmoids(const SimdKernels& simd, const X* gates, std::int64_t count, A* s) {
-  for (std::int64_t i = 0; i < count; ++i) s[i] = -static_cast<A>(gates[i]);
+// GELU by its tanh is x * sigmoid(slope * (x + cubic * x^3)).
+constexpr double kTanhSlope = 2 * 0.79788456080286535588;  // 2 sqrt(2 / pi)
+constexpr double kTanhCubic = 0.044715;
+
+/// Computes s with activation(gate) = gate * s for a chunk of a row.
+template <Activation kActivation, Compute X, class A = Accumulator<X>>
+void openings(const SimdKernels& simd, const X* gates, std::int64_t count, A* s) {
+  if constexpr (kActivation == Activation::kGelu) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      s[i] = std::erfc(static_cast<A>(gates[i]) * -(std::numbers::sqrt2_v<A> / 2)) / 2;
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const A gate = static_cast<A>(gates[i]);
+    if constexpr (kActivation == Activation::kSilu) {
+      s[i] = -gate;
+    } else {
+      s[i] = -static_cast<A>(kTanhSlope) * gate * (1 + static_cast<A>(kTanhCubic) * gate * gate);
+    }
+  }
   exponentials(simd, s, count);
   for (std::int64_t i = 0; i < count; ++i) s[i] = 1 / (1 + s[i]);
 }
 
+/// Returns the gradient of a gate, where `d` is that of what it opened to, and s is of openings().
+template <Activation kActivation, class A>
+A gate_gradient(A d, A gate, A s) {
+  if constexpr (kActivation == Activation::kSilu) {
+    return d * s * (1 + gate * (1 - s));
+  } else if constexpr (kActivation == Activation::kGeluTanh) {
+    const A slope = static_cast<A>(kTanhSlope) * (1 + 3 * static_cast<A>(kTanhCubic) * gate * gate);
+    return d * s * (1 + gate * (1 - s) * slope);
+  } else {
+    const A density =
+        std::exp(gate * gate / -2) * std::numbers::inv_sqrtpi_v<A> / std::numbers::sqrt2_v<A>;
+    return d * (s + gate * density);
+  }
+}
+
+/// Calls run<activation>() for the activation of an operator.
+template <class Run>
+void with_activation(Activation activation, const Run& run) {
+  switch (activation) {
+    case Activation::kSilu: return run.template operator()<Activation::kSilu>();
+    case Activation::kGeluTanh: return run.template operator()<Activation::kGeluTanh>();
+    case Activation::kGelu: return run.template operator()<Activation::kGelu>();
+  }
+}
+
 /// Computes y = gate * s * up for a chunk of a row.
-template <Compute X, class A = Accumulator<X>>
+template <Activation kActivation, Compute X, class A = Accumulator<X>>
 void forward(const SimdKernels& simd, const X* gates, const X* ups, std::int64_t count, X* y) {
   A s[kExpChunk];
-  sigmoids(simd, gates, count, s);
+  openings<kActivation>(simd, gates, count, s);
   for (std::int64_t i = 0; i < count; ++i) {
     y[i] = X(static_cast<A>(gates[i]) * s[i] * static_cast<A>(ups[i]));
   }
@@ -42,16 +87,16 @@ struct BackwardChunk {
   X* y;
 };
 
-template <Compute X, class A = Accumulator<X>>
+template <Activation kActivation, Compute X, class A = Accumulator<X>>
 void backward(const SimdKernels& simd, const BackwardChunk<X>& c, std::int64_t count) {
-  A sigmoid[kExpChunk];
-  sigmoids(simd, c.gates, count, sigmoid);
+  A opening[kExpChunk];
+  openings<kActivation>(simd, c.gates, count, opening);
   for (std::int64_t i = 0; i < count; ++i) {
     const A d = static_cast<A>(c.d_y[i]);
     const A gate = static_cast<A>(c.gates[i]);
     const A up = static_cast<A>(c.ups[i]);
-    const A s = sigmoid[i];
-    c.d_gates[i] = X(d * up * s * (1 + gate * (1 - s)));
+    const A s = opening[i];
+    c.d_gates[i] = X(gate_gradient<kActivation>(d * up, gate, s));
     c.d_ups[i] = X(d * gate * s);
     c.y[i] = X(gate * s * up);
   }
@@ -60,43 +105,48 @@ void backward(const SimdKernels& simd, const BackwardChunk<X>& c, std::int64_t c
 }  // namespace
 
 void execute(const Context& context, const SwigluForward& op) {
-  with_compute_type(op.y.dtype, [&]<Compute X>(X) {
-    const Rows<const X> gate_up(op.gate_up);
-    const Rows<X> y(op.y);
-    const std::int64_t width = op.y.shape[1];
-    context.pool.parallel_for(
-        op.y.rows(), grain_for(width * kExpWork), [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t n = begin; n < end; ++n) {
-            for (std::int64_t f = 0; f < width; f += kExpChunk) {
-              const X* gates = gate_up[n] + f;
-              forward(context.simd, gates, gates + width, std::min(kExpChunk, width - f), y[n] + f);
+  with_activation(op.activation, [&]<Activation kActivation>() {
+    with_compute_type(op.y.dtype, [&]<Compute X>(X) {
+      const Rows<const X> gate_up(op.gate_up);
+      const Rows<X> y(op.y);
+      const std::int64_t width = op.y.shape[1];
+      context.pool.parallel_for(
+          op.y.rows(), grain_for(width * kExpWork), [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t n = begin; n < end; ++n) {
+              for (std::int64_t f = 0; f < width; f += kExpChunk) {
+                const X* gates = gate_up[n] + f;
+                forward<kActivation>(context.simd, gates, gates + width,
+                                     std::min(kExpChunk, width - f), y[n] + f);
+              }
             }
-          }
-        });
+          });
+    });
   });
 }
 
 void execute(const Context& context, const SwigluBackward& op) {
-  with_compute_type(op.y.dtype, [&]<Compute X>(X) {
-    const Rows<const X> d_y(op.d_y);
-    const Rows<const X> gate_up(op.gate_up);
-    const Rows<X> d_gate_up(op.d_gate_up);
-    const Rows<X> y(op.y);
-    const std::int64_t width = op.y.shape[1];
-    context.pool.parallel_for(op.y.rows(), grain_for(width * kExpWork),
-                              [&](std::int64_t begin, std::int64_t end) {
-                                for (std::int64_t n = begin; n < end; ++n) {
-                                  for (std::int64_t f = 0; f < width; f += kExpChunk) {
-                                    const BackwardChunk<X> chunk{.d_y = d_y[n] + f,
-                                                                 .gates = gate_up[n] + f,
-                                                                 .ups = gate_up[n] + width + f,
-                                                                 .d_gates = d_gate_up[n] + f,
-                                                                 .d_ups = d_gate_up[n] + width + f,
-                                                                 .y = y[n] + f};
-                                    backward(context.simd, chunk, std::min(kExpChunk, width - f));
-                                  }
-                                }
-                              });
+  with_activation(op.activation, [&]<Activation kActivation>() {
+    with_compute_type(op.y.dtype, [&]<Compute X>(X) {
+      const Rows<const X> d_y(op.d_y);
+      const Rows<const X> gate_up(op.gate_up);
+      const Rows<X> d_gate_up(op.d_gate_up);
+      const Rows<X> y(op.y);
+      const std::int64_t width = op.y.shape[1];
+      context.pool.parallel_for(
+          op.y.rows(), grain_for(width * kExpWork), [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t n = begin; n < end; ++n) {
+              for (std::int64_t f = 0; f < width; f += kExpChunk) {
+                const BackwardChunk<X> chunk{.d_y = d_y[n] + f,
+                                             .gates = gate_up[n] + f,
+                                             .ups = gate_up[n] + width + f,
+                                             .d_gates = d_gate_up[n] + f,
+                                             .d_ups = d_gate_up[n] + width + f,
+                                             .y = y[n] + f};
+                backward<kActivation>(context.simd, chunk, std::min(kExpChunk, width - f));
+              }
+            }
+          });
+    });
   });
 }
 

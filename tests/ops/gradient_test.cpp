@@ -59,6 +59,7 @@ void require_derivative(const char* name, Values x, const Values& gradient,
 }
 
 TEST_CASE("rmsnorm backward is the derivative of forward", "[ops]") {
+  const double offset = GENERATE(0.0, 1.0);
   Bench b;
   const Shape shape{3, 5};
   const Values x = random_values(1, 15, kF64);
@@ -72,6 +73,7 @@ TEST_CASE("rmsnorm backward is the derivative of forward", "[ops]") {
     op.weight = b.in(weight_in, {5});
     op.y = b.runner.output(kF64, shape);
     op.rstd = b.runner.output(kF64, {3});
+    op.offset = offset;
     b.runner.run(op);
     return std::pair{b.runner.download(op.y), b.runner.download(op.rstd)};
   };
@@ -85,6 +87,7 @@ TEST_CASE("rmsnorm backward is the derivative of forward", "[ops]") {
   op.dx = b.runner.output(kF64, shape);
   op.d_weight = b.in(Values(5), {5});
   op.workspace = b.runner.output(kF64, {RmsNormBackward::kWorkspaceRows, 5});
+  op.offset = offset;
   b.runner.run(op);
   const Values dx = b.runner.download(op.dx);
   const Values d_weight = b.runner.download(op.d_weight);
@@ -148,20 +151,23 @@ TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]"
 }
 
 TEST_CASE("swiglu backward is the derivative of forward", "[ops]") {
+  const Activation activation =
+      GENERATE(Activation::kSilu, Activation::kGeluTanh, Activation::kGelu);
   Bench b;
   const Values gate_up = random_values(1, 24, kF64);
   const Values d_y = random_values(2, 12, kF64);
   const auto loss = [&](const Values& v) {
     b.runner.reset();
     const TensorView y = b.runner.output(kF64, {3, 4});
-    b.runner.run(SwigluForward{.gate_up = b.in(v, {3, 8}), .y = y});
+    b.runner.run(SwigluForward{.gate_up = b.in(v, {3, 8}), .y = y, .activation = activation});
     return dot(b.runner.download(y), d_y);
   };
   const TensorView d_gate_up = b.runner.output(kF64, {3, 8});
   b.runner.run(SwigluBackward{.d_y = b.in(d_y, {3, 4}),
                               .gate_up = b.in(gate_up, {3, 8}),
                               .d_gate_up = d_gate_up,
-                              .y = b.runner.output(kF64, {3, 4})});
+                              .y = b.runner.output(kF64, {3, 4}),
+                              .activation = activation});
   require_derivative("d_gate_up", gate_up, b.runner.download(d_gate_up), loss);
 }
 

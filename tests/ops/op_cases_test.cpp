@@ -69,16 +69,26 @@ TEST_CASE("a bias is added with one rounding, and its gradient sums rows", "[ops
   with_rows(check_bias);
 }
 
-TEST_CASE("swiglu forward and backward follow the formula", "[ops]") { with_rows(check_swiglu); }
+TEST_CASE("swiglu forward and backward follow the formula", "[ops]") {
+  for (const Activation activation : kAllActivations) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_swiglu(runner, dtype, c, activation);
+    });
+  }
+}
 
 TEST_CASE("rmsnorm forward and backward follow the formula", "[ops]") {
   for (const bool residual : {false, true}) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
-      return check_rmsnorm_forward(runner, dtype, c, residual);
-    });
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
-      return check_rmsnorm_backward(runner, dtype, c, residual);
-    });
+    for (const double offset : {0.0, 1.0}) {
+      with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+        return check_rmsnorm_forward(runner, dtype, c, residual, offset);
+      });
+    }
+    for (const double offset : {0.0, 1.0}) {
+      with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+        return check_rmsnorm_backward(runner, dtype, c, residual, offset);
+      });
+    }
   }
 }
 

@@ -90,16 +90,26 @@ TEST_CASE("a bias on cuda is added with one rounding, and its gradient sums rows
   });
 }
 
-TEST_CASE("swiglu on cuda follows the formula", "[cuda]") { with_rows(check_swiglu); }
+TEST_CASE("swiglu on cuda follows the formula", "[cuda]") {
+  for (const Activation activation : kAllActivations) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_swiglu(runner, dtype, c, activation);
+    });
+  }
+}
 
 TEST_CASE("rmsnorm on cuda follows the formula", "[cuda]") {
   for (const bool residual : {false, true}) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
-      return check_rmsnorm_forward(runner, dtype, c, residual);
-    });
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
-      return check_rmsnorm_backward(runner, dtype, c, residual);
-    });
+    for (const double offset : {0.0, 1.0}) {
+      with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+        return check_rmsnorm_forward(runner, dtype, c, residual, offset);
+      });
+    }
+    for (const double offset : {0.0, 1.0}) {
+      with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+        return check_rmsnorm_backward(runner, dtype, c, residual, offset);
+      });
+    }
   }
 }
 

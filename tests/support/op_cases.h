@@ -30,9 +30,14 @@ struct RowsCase {
 Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c);
 /// The sum, and the gradient of the bias, for which x is the gradient of the sum.
 Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c);
-Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c);
-Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
-Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
+Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c,
+                     Activation activation = Activation::kSilu);
+inline constexpr std::array kAllActivations{Activation::kSilu, Activation::kGeluTanh,
+                                            Activation::kGelu};
+Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual,
+                              double offset = 0);
+Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual,
+                               double offset = 0);
 /// `width` is the vocabulary. Some targets are ignored, the first and last token id occur.
 Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bool gradient);
 /// The gradient alone, in f32 or f64, to a few units in the last place of each probability; rows
@@ -96,7 +101,9 @@ struct FusedCase {
   std::int64_t gap = 0;
   FusedBefore before = FusedBefore::kNothing;
   FusedAfter after = FusedAfter::kNothing;
-  double alpha = 1;  ///< of the product
+  double alpha = 1;   ///< of the product
+  double offset = 0;  ///< of the norm's weights
+  Activation activation = Activation::kSilu;
 };
 [[nodiscard]] std::vector<FusedCase> fused_cases();
 /// Also requires the bits of the parts, run one after the other.

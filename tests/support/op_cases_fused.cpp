@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <stdexcept>
 
 #include "support/catch.h"
 #include "support/op_cases.h"
@@ -49,8 +50,8 @@ Inputs inputs_of(DType dtype, const FusedCase& c, const FusedNumbers& numbers) {
     }
     const double rstd = 1 / std::sqrt(squares / static_cast<double>(c.k) + kEps);
     for (std::int64_t k = 0; k < c.k; ++k) {
-      in.read[at(m, k, c.k)] =
-          in.sum[at(m, k, c.k)] * rstd * numbers.norm_weight[static_cast<std::size_t>(k)];
+      in.read[at(m, k, c.k)] = in.sum[at(m, k, c.k)] * rstd *
+                               (numbers.norm_weight[static_cast<std::size_t>(k)] + c.offset);
     }
   }
   return in;
@@ -73,6 +74,7 @@ FusedLinear layer_of(OpRunner& runner, DType dtype, const FusedCase& c,
       op.norm.weight = runner.upload(numbers.norm_weight, dtype, {c.k});
       op.norm.rstd = runner.output(accumulator_of(dtype), {c.m});
       op.norm.eps = kEps;
+      op.norm.offset = c.offset;
       if (c.before == FusedBefore::kResidualNorm) {
         y = runner.upload(numbers.added, dtype, in, c.k + c.gap);  // in place, as the model has it
         op.norm.residual = y;
@@ -89,7 +91,8 @@ FusedLinear layer_of(OpRunner& runner, DType dtype, const FusedCase& c,
   op.product.alpha = c.alpha;
   if (c.after == FusedAfter::kGate) {
     op.gate = {.gate_up = op.product.out,
-               .y = runner.output(dtype, {c.m, c.n / 2}, c.n / 2 + c.gap)};
+               .y = runner.output(dtype, {c.m, c.n / 2}, c.n / 2 + c.gap),
+               .activation = c.activation};
   } else if (c.after == FusedAfter::kResidual) {
     op.residual = {.a = runner.upload(numbers.residual, dtype, out, c.n + 2 * c.gap),
                    .b = op.product.out,
@@ -105,7 +108,18 @@ Outputs outputs_of(OpRunner& runner, const FusedLinear& op) {
   return got;
 }
 
-/// Returns what SwiGLU makes of a product. It has a slope of at most 1.1 by the gate, and its
+/// Returns what a gate of this activation opens to.
+double opened(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kSilu: return x / (1 + std::exp(-x));
+    case Activation::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::kGelu: return x / 2 * std::erfc(-x / std::sqrt(2.0));
+  }
+  throw std::logic_error("no activation");
+}
+
+/// Returns what SwiGLU makes of a product. It has a slope of at most 1.13 by the gate, and its
 /// arithmetic some errors of its own.
 Expected gated(const FusedCase& c, const Expected& product) {
   const std::int64_t half = c.n / 2;
@@ -117,15 +131,15 @@ Expected gated(const FusedCase& c, const Expected& product) {
       const std::size_t up = at(m, half + n, c.n);
       const std::size_t i = at(m, n, half);
       const double g = product.values[gate];
-      const double silu = g / (1 + std::exp(-g));
-      const double by_gate = 1.1 * std::abs(product.values[up]);
-      y.values[i] = silu * product.values[up];
-      y.error[i] = by_gate * product.error[gate] + std::abs(silu) * product.error[up] +
+      const double opening = opened(c.activation, g);
+      const double by_gate = 1.13 * std::abs(product.values[up]);
+      y.values[i] = opening * product.values[up];
+      y.error[i] = by_gate * product.error[gate] + std::abs(opening) * product.error[up] +
                    32 * std::abs(y.values[i]);
       // Both halves are rounded before.
       y.intermediate_error[i] =
           by_gate * (product.intermediate_error[gate] + std::abs(g)) +
-          std::abs(silu) * (product.intermediate_error[up] + std::abs(product.values[up]));
+          std::abs(opening) * (product.intermediate_error[up] + std::abs(product.values[up]));
     }
   }
   return y;
@@ -141,7 +155,8 @@ std::vector<FusedCase> fused_cases() {
       all.push_back({3, 70, 328, 8, before, after});
       all.push_back({4, 34, 77, 0, before, after});
       all.push_back({2, 2, 1, 3, before, after});
-      all.push_back({2, 40, 128, 0, before, after, 0.22});
+      all.push_back({2, 40, 128, 0, before, after, 0.22, 1, Activation::kGeluTanh});
+      all.push_back({3, 40, 96, 0, before, after, 1, 1, Activation::kGelu});
     }
   }
   return all;

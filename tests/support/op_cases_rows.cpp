@@ -89,7 +89,35 @@ Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c) {
   return got;
 }
 
-Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c) {
+namespace {
+
+/// What a gate opens to: x * s, and the slope of that.
+struct Opened {
+  double s, slope;
+  double roundings;  ///< relative error of s, and of the slope relative to slope_size
+  double slope_size;
+};
+Opened opened(Activation activation, double x) {
+  if (activation == Activation::kGelu) {
+    const double s = std::erfc(-x / std::sqrt(2.0)) / 2;
+    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+    // erfc() turns a rounding of its argument, far down its tail, into x^2 of them.
+    return {s, s + x * density, 16 + 2 * x * x, s + std::abs(x) * density};
+  }
+  const bool silu = activation == Activation::kSilu;
+  const double k = 2 * std::sqrt(2 / std::acos(-1.0));
+  const double u = silu ? x : k * (x + 0.044715 * x * x * x);
+  const double du = silu ? 1 : k * (1 + 3 * 0.044715 * x * x);
+  const double s = 1 / (1 + std::exp(-u));
+  // exp(-u) turns |u|, with the roundings of u, into a relative error; 1 - s has an absolute error
+  // of a rounding of 1, whatever its own size.
+  return {s, s * (1 + x * (1 - s) * du), 8 + (silu ? 1 : 6) * std::abs(u),
+          s * (1 + std::abs(x) * (2 - s) * du)};
+}
+
+}  // namespace
+
+Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c, Activation activation) {
   runner.reset();
   const DType accumulator = accumulator_of(dtype);
   const Shape narrow_shape{c.tokens, c.width};
@@ -105,29 +133,29 @@ Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c) {
       const std::size_t up_at = at(n, c.width + f, 2 * c.width);
       const double gate = gate_up[gate_at];
       const double up = gate_up[up_at];
-      const double s = 1 / (1 + std::exp(-gate));
-      const double roundings = 8 + std::abs(gate);  // exp(-gate) turns |gate| into a relative error
+      const auto [s, slope, roundings, slope_size] = opened(activation, gate);
       y.values[i] = gate * s * up;
       y.error[i] = roundings * std::abs(y.values[i]);
-      d_gate_up.values[gate_at] = d_y[i] * up * s * (1 + gate * (1 - s));
-      // 1 - s has an absolute error of a rounding of 1, whatever its own size.
-      d_gate_up.error[gate_at] =
-          (roundings + 4) * std::abs(d_y[i] * up * s) * (1 + std::abs(gate) * (2 - s));
+      d_gate_up.values[gate_at] = d_y[i] * up * slope;
+      d_gate_up.error[gate_at] = (roundings + 4) * std::abs(d_y[i] * up) * slope_size;
       d_gate_up.values[up_at] = d_y[i] * gate * s;
       d_gate_up.error[up_at] = roundings * std::abs(d_gate_up.values[up_at]);
     }
   }
   const TensorView d_gate_up_in = runner.upload(gate_up, dtype, wide_shape, 2 * c.width + c.gap);
   const TensorView forward = runner.output(dtype, narrow_shape, c.width + c.gap);
-  runner.run(SwigluForward{.gate_up = d_gate_up_in, .y = forward});
+  runner.run(SwigluForward{.gate_up = d_gate_up_in, .y = forward, .activation = activation});
   const TensorView d_y_in = runner.upload(d_y, dtype, narrow_shape, c.width + 2 * c.gap);
   const TensorView d_out =
       c.in_place ? d_gate_up_in : runner.output(dtype, wide_shape, 2 * c.width + c.gap);
   const TensorView again =
       c.in_place ? d_y_in : runner.output(dtype, narrow_shape, c.width + c.gap);
   const auto got_forward = runner.download(forward);
-  runner.run(
-      SwigluBackward{.d_y = d_y_in, .gate_up = d_gate_up_in, .d_gate_up = d_out, .y = again});
+  runner.run(SwigluBackward{.d_y = d_y_in,
+                            .gate_up = d_gate_up_in,
+                            .d_gate_up = d_out,
+                            .y = again,
+                            .activation = activation});
   const Outputs got{got_forward, runner.download(d_out), runner.download(again)};
   require_close("y of forward", got[0], y, dtype, accumulator);
   require_close("d_gate_up", got[1], d_gate_up, dtype, accumulator);
@@ -136,7 +164,8 @@ Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c) {
   return got;
 }
 
-Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual) {
+Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual,
+                              double offset) {
   runner.reset();
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
@@ -160,12 +189,14 @@ Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, 
     rstd.error[static_cast<std::size_t>(n)] = (width / 2 + 4) * scale;
     for (std::int64_t i = 0; i < c.width; ++i) {
       const std::size_t k = at(n, i, c.width);
-      y.values[k] = sum[k] * scale * weight[static_cast<std::size_t>(i)];
-      y.error[k] = (width / 2 + 6) * std::abs(y.values[k]);
+      const double factor = weight[static_cast<std::size_t>(i)] + offset;
+      y.values[k] = sum[k] * scale * factor;
+      y.error[k] = (width / 2 + 6 + (offset == 0 ? 0 : 1)) * std::abs(y.values[k]);
     }
   }
   RmsNormForward op;
   op.eps = eps;
+  op.offset = offset;
   const TensorView dx = runner.upload(x, dtype, shape, c.width + c.gap);
   op.x = dx;
   op.weight = runner.upload(weight, dtype, {c.width});
@@ -197,7 +228,8 @@ Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, 
   return got;
 }
 
-Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual) {
+Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual,
+                               double offset) {
   runner.reset();
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
@@ -220,23 +252,26 @@ Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c,
     double mean_magnitude = 0;
     for (std::int64_t i = 0; i < c.width; ++i) {
       const std::size_t k = at(n, i, c.width);
-      const double term = weight[static_cast<std::size_t>(i)] * dy[k] * x[k] * scale / width;
+      const double term =
+          (weight[static_cast<std::size_t>(i)] + offset) * dy[k] * x[k] * scale / width;
       mean += term;
       mean_magnitude += std::abs(term);
     }
     for (std::int64_t i = 0; i < c.width; ++i) {
       const std::size_t k = at(n, i, c.width);
       const std::size_t column = static_cast<std::size_t>(i);
-      const double g = weight[column] * dy[k];
+      const double g = (weight[column] + offset) * dy[k];
       const double added = residual ? d_residual[k] : 0;
       dx.values[k] = added + scale * (g - x[k] * scale * mean);
-      dx.error[k] = std::abs(added) + 5 * scale * std::abs(g) +
-                    (width + 9) * scale * std::abs(x[k] * scale) * mean_magnitude;
+      dx.error[k] =
+          std::abs(added) + (offset == 0 ? 5 : 6) * scale * std::abs(g) +
+          (width + (offset == 0 ? 9 : 10)) * scale * std::abs(x[k] * scale) * mean_magnitude;
       d_weight.values[column] += dy[k] * x[k] * scale;
       d_weight.error[column] += (tokens + 3) * std::abs(dy[k] * x[k] * scale);
     }
   }
   RmsNormBackward op;
+  op.offset = offset;
   const TensorView d_dy = runner.upload(dy, dtype, shape, c.width + c.gap);
   op.dy = d_dy;
   op.x = runner.upload(x, dtype, shape, c.width + 2 * c.gap);

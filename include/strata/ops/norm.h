@@ -9,7 +9,7 @@
 namespace strata {
 
 /// s = x + residual (rounded to X and stored, if there is a residual, else s = x);
-/// y = s * rsqrt(mean(s^2) + eps) * weight, row by row, computed in A and rounded once.
+/// y = s * rsqrt(mean(s^2) + eps) * (weight + offset), row by row, computed in A and rounded once.
 /// In place (y == x, y == residual, sum == x, sum == residual) is allowed, but one name at a time,
 /// and sum == x together with y == residual.
 /// Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
@@ -22,11 +22,12 @@ struct RmsNormForward {
   TensorView y;              ///< [N, C] X
   TensorView rstd;           ///< [N] A, kept for backward
   double eps = 1e-5;
+  double offset = 0;  ///< of weights: 1 where a family's files have weights less 1
   void check() const;
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// With xhat = x * rstd and g = weight * dy:
+/// With xhat = x * rstd and g = (weight + offset) * dy:
 /// dx = d_residual + rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over n of dy * xhat.
 /// In place (dx == dy, dx == d_residual) is allowed. The sum over n runs in a fixed order.
 struct RmsNormBackward {
@@ -39,6 +40,7 @@ struct RmsNormBackward {
   TensorView dx;               ///< [N, C] X
   TensorView d_weight;         ///< [C] A, added to
   TensorView workspace;        ///< [kWorkspaceRows, C] A: partial sums; the cpu backend ignores it
+  double offset = 0;           ///< as in forward
   static constexpr std::int64_t kWorkspaceRows = 256;
   void check() const;
   [[nodiscard]] Accesses accesses() const;

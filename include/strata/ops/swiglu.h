@@ -1,23 +1,35 @@
-// The SwiGLU operators: silu(gate) * up, and its gradients. The model runs them between the two
-// products of a layer's feed-forward part. Letters of shapes are those of strata/ops/embedding.h.
+// The SwiGLU operators: silu(gate) * up, and its gradients, also with GELU in place of SiLU. The
+// model runs them between the two products of a layer's feed-forward part. Letters of shapes are
+// those of strata/ops/embedding.h.
 #pragma once
+
+#include <cstdint>
 
 #include "strata/base/tensor.h"
 #include "strata/device/trace.h"
 
 namespace strata {
 
-/// y = silu(gate) * up with [gate | up] side by side: gate is columns [0, F), up is [F, 2F).
+/// What a gate goes through.
+enum class Activation : std::uint8_t {
+  kSilu,      ///< x * sigmoid(x)
+  kGeluTanh,  ///< x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is GELU by its tanh
+  kGelu,      ///< x * Phi(x), with the distribution of the normal one
+};
+
+/// y = activation(gate) * up with [gate | up] side by side: gate is columns [0, F), up is [F, 2F).
 /// Computed in A, rounded once. Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 struct SwigluForward {
   static constexpr std::string_view kName = "swiglu_forward";
   ConstTensorView gate_up;  ///< [N, 2F] X
   TensorView y;             ///< [N, F] X
+  Activation activation = Activation::kSilu;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// d_gate = d_y * up * s * (1 + gate * (1 - s)), d_up = d_y * gate * s with s = sigmoid(gate);
+/// d_gate = d_y * up * activation'(gate), d_up = d_y * activation(gate), for SiLU with s =
+/// sigmoid(gate): d_y * up * s * (1 + gate * (1 - s)) and d_y * gate * s;
 /// y is built again (it is an operand of the next weight gradient and was not kept).
 /// In place (d_gate_up == gate_up, y == d_y) is allowed.
 struct SwigluBackward {
@@ -26,6 +38,7 @@ struct SwigluBackward {
   ConstTensorView gate_up;  ///< [N, 2F] X
   TensorView d_gate_up;     ///< [N, 2F] X
   TensorView y;             ///< [N, F] X
+  Activation activation = Activation::kSilu;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
 };

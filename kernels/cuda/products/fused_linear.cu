@@ -66,7 +66,9 @@ struct Params {
   int tiles;    ///< of out
   int steps;    ///< of k, in a tile
   float eps;
-  float alpha;       ///< of the product
+  float alpha;        ///< of the product
+  float norm_offset;  ///< of weights of the norm
+  Activation activation;
   int norm_threads;  ///< that would add up a row
 };
 
@@ -182,6 +184,7 @@ __device__ __forceinline__ void normalise_rows(const Params& p, const NormWeight
       float weight[W];
       load(row + c, s);
       unpack(piece, weight);
+      add_offset(weight, p.norm_offset);
       normalise(s, weight, rstd);
       store(row + c, s);
     });
@@ -289,6 +292,16 @@ class Pair {
   T residual_[2];
 };
 
+/// gate = activation(gate) * up
+__device__ __forceinline__ void gated(Activation activation, float (&gate)[2],
+                                      const float (&up)[2]) {
+  switch (activation) {
+    case Activation::kSilu: return swiglu<T, Activation::kSilu>(gate, up);
+    case Activation::kGeluTanh: return swiglu<T, Activation::kGeluTanh>(gate, up);
+    case Activation::kGelu: return swiglu<T, Activation::kGelu>(gate, up);
+  }
+}
+
 template <int kStages, bool kNorm, bool kGated>
 __global__ void __launch_bounds__(kThreads) fused_linear(const Params p) {
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -353,7 +366,7 @@ __global__ void __launch_bounds__(kThreads) fused_linear(const Params p) {
       if (warp >= kWarpsOfOut || m >= p.m) continue;
       float gate[2] = {widen(values[0]), widen(values[1])};
       const float up[2] = {up_of[m][column], up_of[m][column + 1]};
-      swiglu<T>(gate, up);
+      gated(p.activation, gate, up);
       values[0] = narrow_to<T>(gate[0]);
       values[1] = narrow_to<T>(gate[1]);
     }
@@ -399,6 +412,8 @@ void launch_fused(cudaStream_t stream, const FusedLinear& op) {
       .steps = narrow<int>(FusedTile::padded(product.k()) / kDepth),
       .eps = static_cast<float>(op.norm.eps),
       .alpha = static_cast<float>(product.alpha),
+      .norm_offset = static_cast<float>(op.norm.offset),
+      .activation = op.gate.activation,
       .norm_threads = static_cast<int>(norm_threads(product.k(), W)),
   };
   launch({.name = FusedLinear::kName,

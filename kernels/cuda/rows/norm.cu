@@ -2,7 +2,7 @@
 // launches it through operators.h. It takes rows of any width and alignment, in bf16 or f32, and
 // gives the same bits in every run.
 //
-// s = x + residual, y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps).
+// s = x + residual, y = s * rstd * (weight + offset) with rstd = 1 / sqrt(mean(s^2) + eps).
 //
 // Shapes: x, residual, sum, y [N, C], rows may be strided; weight [C]; rstd [N] f32.
 // Tile: one block a row, which it reads once, all of it before it adds anything up, and keeps in
@@ -40,6 +40,7 @@ struct Arguments {
   float* rstd;
   int columns;
   float eps;
+  float offset;  ///< of weights
 };
 
 /// Adds the residual, if there is one, to W columns from c on, and writes the sum; `squares` takes
@@ -81,6 +82,7 @@ __device__ __forceinline__ void scale_columns(const Arguments<T>& p, std::int64_
   float w[W];
   unpack(row, s);
   unpack(weight, w);
+  add_offset(w, p.offset);
   normalise(s, w, rstd);
   store(p.y.row(n) + c, s);
 }
@@ -164,7 +166,8 @@ void enqueue(const Context& context, const RmsNormForward& op) {
                                  .y = Rows<T>(op.y),
                                  .rstd = data<float>(op.rstd),
                                  .columns = static_cast<int>(columns),
-                                 .eps = static_cast<float>(op.eps)};
+                                 .eps = static_cast<float>(op.eps),
+                                 .offset = static_cast<float>(op.offset)};
     const unsigned threads = norm_threads(columns, W);
     Launch where{.name = op.kName,
                  .stream = context.stream,

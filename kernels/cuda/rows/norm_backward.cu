@@ -2,7 +2,7 @@
 // It takes rows of any width and alignment, in bf16 or f32, adds to d_weight, and gives the same
 // bits in every run; the operator brings the workspace.
 //
-// With xhat = x * rstd and g = weight * dy:
+// With xhat = x * rstd and g = (weight + offset) * dy:
 //   dx = d_residual + rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over rows of dy * xhat.
 //
 // Shapes: x, dy, d_residual, dx [N, C], rows may be strided; weight and d_weight [C]; rstd [N] f32.
@@ -26,6 +26,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/norm_pieces.cuh"
 #include "kernels/cuda/rows/partial_rows.h"
 #include "kernels/cuda/rows/row_rings.h"
 
@@ -53,6 +54,7 @@ struct Arguments {
   std::int64_t rows;
   std::int64_t rows_per_block;
   int columns;
+  float offset;  ///< of weights
 };
 
 /// Returns the share of W columns in the sum of g * xhat over a row.
@@ -146,6 +148,7 @@ __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_backwa
       load(row + c, dy);
       load(row + p.columns + c, x);
       unpack(weight[j], w);
+      add_offset(w, p.offset);
       dot += partial_dot(dy, x, w, rstd);
     }
     // Rows take turns with the scratch, so that one barrier a row is enough.
@@ -158,6 +161,7 @@ __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_backwa
       load(row + c, dy);
       load(row + p.columns + c, x);
       unpack(weight[j], w);
+      add_offset(w, p.offset);
       if (p.d_residual.data != nullptr) load(row + 2 * p.columns + c, dx);
       differentiate(dy, x, w, rstd, mean, dx, d_weight[j]);
       store(p.dx.row(n) + c, dx);
@@ -194,6 +198,7 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments
     load(p.dy.row(n) + c, dy);
     load(p.x.row(n) + c, x);
     load(p.weight + c, w);
+    add_offset(w, p.offset);
   };
   for (std::int64_t n = begin; n < end; ++n) {
     const float rstd = p.rstd[n];
@@ -267,7 +272,8 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
                                  .workspace = data<float>(op.workspace),
                                  .rows = rows,
                                  .rows_per_block = per_block,
-                                 .columns = static_cast<int>(columns)};
+                                 .columns = static_cast<int>(columns),
+                                 .offset = static_cast<float>(op.offset)};
     const std::int64_t pieces = (columns + W * kThreads - 1) / (W * kThreads);
     // All threads get equal parts: a row that is no multiple of kThreads pieces takes fewer of
     // them, and a multiprocessor more blocks.

@@ -30,6 +30,13 @@ __device__ __forceinline__ float rstd_of(float squares, int columns, float eps) 
   return __frsqrt_rn(squares / static_cast<float>(columns) + eps);
 }
 
+/// Adds to weights what a norm adds to all of them.
+template <int W>
+__device__ __forceinline__ void add_offset(float (&weight)[W], float offset) {
+#pragma unroll
+  for (int i = 0; i < W; ++i) weight[i] += offset;
+}
+
 template <int W>
 __device__ __forceinline__ void normalise(float (&s)[W], const float (&weight)[W], float rstd) {
 #pragma unroll

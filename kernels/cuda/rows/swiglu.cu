@@ -2,7 +2,7 @@
 // operators.h. They take rows of any width and alignment, in bf16 or f32; outputs of the backward
 // may be its inputs.
 //
-// Forward: y = gate * s * up with s = sigmoid(gate).
+// Forward: y = gate * s * up with s = sigmoid(gate), or what it is for GELU (swiglu_pieces.cuh).
 // Backward: d_gate = d_y * up * s * (1 + gate * (1 - s)), d_up = d_y * gate * s, y as in forward.
 //
 // Shapes: gate_up and d_gate_up [N, 2F] (gate in columns [0, F)), y and d_y [N, F]; rows may be
@@ -25,7 +25,7 @@
 namespace strata::cuda {
 namespace {
 
-template <class T, int W>
+template <class T, int W, Activation kActivation>
 __global__ void swiglu_forward(Rows<const T> gate_up, Rows<T> y, Extent extent) {
   begin_chained();
   for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
@@ -33,12 +33,12 @@ __global__ void swiglu_forward(Rows<const T> gate_up, Rows<T> y, Extent extent) 
     float up[W];
     load(gate_up.row(n) + c, gate);
     load(gate_up.row(n) + extent.columns + c, up);
-    swiglu<T>(gate, up);
+    swiglu<T, kActivation>(gate, up);
     store(y.row(n) + c, gate);
   });
 }
 
-template <class T, int W>
+template <class T, int W, Activation kActivation>
 __global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T> d_gate_up,
                                 Rows<T> y, Extent extent) {
   for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
@@ -51,11 +51,11 @@ __global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T
     load(gate_up.row(n) + extent.columns + c, up);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
-      const float s = sigmoid<T>(gate[i]);
-      const float silu = gate[i] * s;
-      const float d_gate = d[i] * up[i] * s * (1.0f + gate[i] * (1.0f - s));
-      d_up[i] = d[i] * silu;
-      up[i] *= silu;
+      const float s = opening<T, kActivation>(gate[i]);
+      const float opened = gate[i] * s;
+      const float d_gate = gate_gradient<kActivation>(d[i] * up[i], gate[i], s);
+      d_up[i] = d[i] * opened;
+      up[i] *= opened;
       gate[i] = d_gate;
     }
     store(d_gate_up.row(n) + c, gate);
@@ -64,14 +64,26 @@ __global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T
   });
 }
 
+/// Calls run<activation>() for the activation of an operator.
+template <class Run>
+void with_activation(Activation activation, const Run& run) {
+  switch (activation) {
+    case Activation::kSilu: return run.template operator()<Activation::kSilu>();
+    case Activation::kGeluTanh: return run.template operator()<Activation::kGeluTanh>();
+    case Activation::kGelu: return run.template operator()<Activation::kGelu>();
+  }
+}
+
 }  // namespace
 
 void enqueue(const Context& context, const SwigluForward& op) {
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(chained(over(op.kName, context.stream, extent, W)), swiglu_forward<T, W>,
-           Rows<const T>(op.gate_up), Rows<T>(op.y), extent);
+    with_activation(op.activation, [&]<Activation kActivation>() {
+      launch(chained(over(op.kName, context.stream, extent, W)), swiglu_forward<T, W, kActivation>,
+             Rows<const T>(op.gate_up), Rows<T>(op.y), extent);
+    });
   });
 }
 
@@ -79,11 +91,16 @@ void enqueue(const Context& context, const SwigluBackward& op) {
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.d_y, op.gate_up, op.d_gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, context.stream, extent, W), swiglu_backward<T, W>, Rows<const T>(op.d_y),
-           Rows<const T>(op.gate_up), Rows<T>(op.d_gate_up), Rows<T>(op.y), extent);
+    with_activation(op.activation, [&]<Activation kActivation>() {
+      launch(over(op.kName, context.stream, extent, W), swiglu_backward<T, W, kActivation>,
+             Rows<const T>(op.d_y), Rows<const T>(op.gate_up), Rows<T>(op.d_gate_up), Rows<T>(op.y),
+             extent);
+    });
   });
 }
 
-const void* swiglu_module() { return reinterpret_cast<const void*>(&swiglu_forward<float, 1>); }
+const void* swiglu_module() {
+  return reinterpret_cast<const void*>(&swiglu_forward<float, 1, Activation::kSilu>);
+}
 
 }  // namespace strata::cuda
