@@ -27,7 +27,8 @@ if command -v ccache >/dev/null; then
   options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
 fi
-cmake -S "$sources" -B "$to/build" -G Ninja "${options[@]}" >"$to/configure.log"
+cmake -S "$sources" -B "$to/build" -G Ninja "${options[@]}" >"$to/configure.log" 2>&1 ||
+  { cat "$to/configure.log" >&2; exit 1; }
 cmake --build "$to/build" --target llama >"$to/build.log" || { tail -50 "$to/build.log" >&2; exit 1; }
 "${CXX:-g++}" -std=c++20 -O1 -I"$sources/include" -I"$sources/ggml/include" tests/e2e/llama_cpp_reference.cpp \
   -o "$to/reference" -L"$to/build/bin" -lllama -lggml -lggml-base -Wl,-rpath,"$PWD/$to/build/bin"

@@ -50,7 +50,7 @@ void add_template(const std::string& folder, GgufKeys& keys) {
 
 void add_tokenizer(const std::string& folder, std::int64_t vocabulary, GgufKeys& keys) {
   const GgufTokenizer tokenizer = gguf_tokenizer(folder, vocabulary);
-  if (!tokenizer.warning.empty()) log::warn("{}; their ids differ there", tokenizer.warning);
+  if (!tokenizer.warning.empty()) log::warn("{}; ids of such texts differ", tokenizer.warning);
   keys.append(tokenizer.keys);
   if (const auto id = end_of_turn(folder, vocabulary)) {
     keys.add_count("tokenizer.ggml.eot_token_id", *id);

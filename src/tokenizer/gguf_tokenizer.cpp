@@ -13,6 +13,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/tokenizer/encode_cache.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/gguf_scores.h"
 #include "tokenizer/tokenizer_file.h"
@@ -32,9 +33,9 @@ enum class TokenType : std::int32_t {
   kByte = 6,
 };
 
-/// A pre-tokenizer that llama.cpp has a name for: at most three patterns, one after the other.
+/// A pre-tokenizer that llama.cpp has a name for: patterns, one after the other.
 struct PreTokenizerName {
-  std::array<std::optional<SplitPattern>, 4> patterns;
+  std::array<std::optional<SplitPattern>, 3> patterns;
   bool ignores_merges;
   std::string_view name;
 };
@@ -139,7 +140,57 @@ void add_special(const TokenizerParts& parts, GgufKeys& keys) {
   keys.add_flag("tokenizer.ggml.add_eos_token", !parts.around.after.empty());
 }
 
+// ---- what is written although llama.cpp does otherwise ----
+
+void add_warning(const std::string& what, GgufTokenizer& result) {
+  result.warning += (result.warning.empty() ? "" : "; ") + what;
+}
+
+void warn_of_stripping(const TokenizerParts& parts, GgufTokenizer& result) {
+  for (const AddedToken& token : parts.added.tokens()) {
+    if (!token.lstrip && !token.rstrip) continue;
+    add_warning("llama.cpp leaves white space beside " + printable_name(shortened(token.text)),
+                result);
+    return;
+  }
+}
+
+/// llama.cpp puts a space in front of a text and behind each added token in it, whatever follows.
+void warn_of_spaces(const TokenizerParts& parts, const PreTokenizer::SpaceRule& spaces,
+                    GgufTokenizer& result) {
+  if (parts.pre_tokenizer.space_rule()) {  // Metaspace looks at what is there
+    add_warning("llama.cpp puts a space also in front of texts that begin with one", result);
+  }
+  for (const AddedToken& token : parts.added.tokens()) {
+    if (spaces.prefix_later && (token.special || !token.normalized)) continue;
+    add_warning("llama.cpp puts a space also behind " + printable_name(shortened(token.text)),
+                result);
+    return;
+  }
+}
+
 // ---- byte-level BPE ----
+
+/// Tells whether merging makes every token of its own text, so that pieces which are a token get
+/// the same id with ignore_merges and without.
+bool merges_make_all_tokens(const TokenizerParts& parts) {
+  std::vector<std::string> texts(parts.tokens.tokens().size());
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    texts[id] = bytes_of_byte_level(parts.tokens.tokens()[id]).value_or("");
+  }
+  for (const AddedToken& token : parts.added.tokens()) {
+    texts[static_cast<std::size_t>(token.id)].clear();
+  }
+  const Bpe merging(texts, parts.bpe.merges(), {.symbols = BpeSymbols::kBytes});
+  EncodeCache cache;
+  std::vector<std::int32_t> ids;
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    ids.clear();
+    if (!texts[id].empty()) merging.encode(texts[id], cache, ids);
+    if (!texts[id].empty() && ids != std::vector{static_cast<std::int32_t>(id)}) return false;
+  }
+  return true;
+}
 
 std::string_view pre_tokenizer_name(const TokenizerParts& parts) {
   const auto patterns = parts.pre_tokenizer.patterns();
@@ -147,13 +198,17 @@ std::string_view pre_tokenizer_name(const TokenizerParts& parts) {
     refuse(parts, "its pre-tokenizer does more than to split by patterns (as add_prefix_space)");
   }
   const bool ignores_merges = parts.bpe.options().ignore_merges;
+  const PreTokenizerName* other = nullptr;  // with the same patterns
   for (const PreTokenizerName& known : kPreTokenizers) {
     std::vector<SplitPattern> wanted;
     for (const std::optional<SplitPattern>& pattern : known.patterns) {
       if (pattern) wanted.push_back(*pattern);
     }
-    if (known.ignores_merges == ignores_merges && wanted == *patterns) return known.name;
+    if (wanted != *patterns) continue;
+    if (known.ignores_merges == ignores_merges) return known.name;
+    other = &known;
   }
+  if (other != nullptr && merges_make_all_tokens(parts)) return other->name;
   std::string texts;
   for (const SplitPattern pattern : *patterns) {
     texts += (texts.empty() ? "" : " then ") + shortened(std::string(regex_of(pattern)));
@@ -177,8 +232,9 @@ GgufTokenizer byte_level_tokenizer(const TokenizerParts& parts, std::int64_t voc
   result.keys.add_texts("tokenizer.ggml.merges", merges);
   add_special(parts, result.keys);
   if (parts.normalizer.is_nfc()) {
-    result.warning = "llama.cpp does not bring texts to normal form C, as this tokenizer does";
+    add_warning("llama.cpp does not bring texts to normal form C", result);
   }
+  warn_of_stripping(parts, result);
   return result;
 }
 
@@ -212,10 +268,8 @@ GgufTokenizer sentencepiece_tokenizer(const TokenizerParts& parts, std::int64_t 
   result.keys.add_numbers("tokenizer.ggml.scores", scores);
   result.keys.add_flag("tokenizer.ggml.add_space_prefix", spaces.prefix_first);
   add_special(parts, result.keys);
-  if (parts.pre_tokenizer.space_rule() && spaces.prefix_first) {  // Metaspace
-    result.warning = "llama.cpp also puts a space in front of texts that begin with one";
-    if (!spaces.prefix_later) result.warning += ", and behind special tokens within a text";
-  }
+  if (spaces.prefix_first) warn_of_spaces(parts, spaces, result);
+  warn_of_stripping(parts, result);
   return result;
 }
 

@@ -54,3 +54,8 @@ def types_of(tokenizer):
     if is_llama:
         types[tokenizer["model"]["vocab"]["<unk>"]] = 2
     return types
+
+
+# What llama.cpp calls the ways to split of `strata tokenizer train`.
+TRAINED = {"gpt2": "gpt-2", "llama3": "dbrx", "qwen2": "qwen2", "qwen35": "qwen35", "o200k": "gpt-4o",
+           "tekken": "tekken"}
