@@ -69,7 +69,7 @@ TEST_CASE("bash completes commands, options, their words, keys of the config and
   CHECK(bash.complete({"train", "ru"}) == Replies{"run.json", "runs"});
   CHECK(bash.complete({"train", "run.json", "--output", "ru"}) == Replies{"runs"});
   CHECK(bash.complete({"train", "run.json", "--resume", "a"}) == Replies{"auto"});
-  CHECK(bash.complete({"export", "--dtype", ""}) == Replies{"bf16", "f32"});
+  CHECK(bash.complete({"export", "--dtype", ""}) == Replies{"bf16", "f32", "q8_0"});
   CHECK(bash.complete({"export", "--dtype", "=", "b"}) == Replies{"bf16"});
   CHECK(bash.complete({"completions", ""}) == Replies{"bash", "fish", "zsh"});
   CHECK(bash.complete({"man", "token"}) == Replies{"tokenize", "tokenizer"});
