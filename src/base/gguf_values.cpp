@@ -56,14 +56,14 @@ std::uint64_t gguf_bytes(GgufType type, std::int64_t elements) {
   switch (type) {
     case GgufType::kF32: return count * sizeof(float);
     case GgufType::kBF16: return count * sizeof(Bf16);
-    case GgufType::kQ8_0: return count / kQ8Block * kQ8BlockBytes;
+    case GgufType::kQ80: return count / kQ8Block * kQ8BlockBytes;
   }
   throw std::logic_error("the GGUF type is none that is written");
 }
 
 void store_gguf(std::span<const float> values, GgufType type, std::span<std::byte> out) {
   if (out.size() != gguf_bytes(type, narrow<std::int64_t>(values.size())) ||
-      (type == GgufType::kQ8_0 && values.size() % kQ8Block != 0)) {
+      (type == GgufType::kQ80 && values.size() % kQ8Block != 0)) {
     throw std::logic_error("store_gguf: the memory does not fit the values");
   }
   if (type == GgufType::kF32) {

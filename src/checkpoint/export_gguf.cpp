@@ -32,7 +32,7 @@ constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
 GgufType type_of(const GgufPlace& place, GgufType type) {
   if (place.shape.size() == 1) return GgufType::kF32;
   const bool cuts_rows = place.shape.back() % kQ8Block != 0;
-  return type == GgufType::kQ8_0 && cuts_rows ? GgufType::kBF16 : type;
+  return type == GgufType::kQ80 && cuts_rows ? GgufType::kBF16 : type;
 }
 
 /// Interleaves the halves of a head: row 2i is row i, and row 2i + 1 is row rows/2 + i.

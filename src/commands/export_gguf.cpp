@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 GgufType type_of(const std::string& dtype) {
   if (dtype == "f32") return GgufType::kF32;
-  return dtype == "q8_0" ? GgufType::kQ8_0 : GgufType::kBF16;
+  return dtype == "q8_0" ? GgufType::kQ80 : GgufType::kBF16;
 }
 
 /// Opens the weights of a folder and finds what is wrong with them.

@@ -24,7 +24,7 @@ namespace {
 std::int64_t file_type(GgufType type) {
   switch (type) {
     case GgufType::kF32: return 0;
-    case GgufType::kQ8_0: return 7;
+    case GgufType::kQ80: return 7;
     case GgufType::kBF16: return 32;
   }
   throw std::logic_error("the GGUF type is none that is written");

@@ -81,8 +81,8 @@ TEST_CASE("blocks of q8_0 are those of ggml's reference") {
                                         0xb9, 0xc1, 0xc8, 0xd0, 0xd8, 0xe0, 0xe8, 0xf0, 0xf8,
                                         0x00, 0x08, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x3f,
                                         0x47, 0x4f, 0x57, 0x5f, 0x67, 0x6f, 0x77};
-  CHECK(stored(values, GgufType::kQ8_0) == known);
-  CHECK(stored(std::vector<float>(32), GgufType::kQ8_0) == std::vector<std::uint8_t>(34));
+  CHECK(stored(values, GgufType::kQ80) == known);
+  CHECK(stored(std::vector<float>(32), GgufType::kQ80) == std::vector<std::uint8_t>(34));
 }
 
 TEST_CASE("a block of q8_0 is within half a step of its values") {
@@ -91,7 +91,7 @@ TEST_CASE("a block of q8_0 is within half a step of its values") {
   for (const float size : {1e-8F, 1e-5F, 1.0F, 1000.0F}) {
     std::vector<float> values(32);
     for (float& value : values) value = size * normal(random);
-    const std::vector<std::uint8_t> bytes = stored(values, GgufType::kQ8_0);
+    const std::vector<std::uint8_t> bytes = stored(values, GgufType::kQ80);
     double most = 0;
     for (const float value : values) most = std::max(most, std::abs(static_cast<double>(value)));
     const double scale = value_of_f16(bytes[0] | static_cast<unsigned>(bytes[1]) << 8);
@@ -107,7 +107,7 @@ TEST_CASE("a block of q8_0 is within half a step of its values") {
 TEST_CASE("a weight too large for q8_0 is refused") {
   std::vector<float> values(32);
   values[3] = 65504.0F * 127.0F * 1.01F;
-  CHECK_THROWS_AS(stored(values, GgufType::kQ8_0), NumericalError);
+  CHECK_THROWS_AS(stored(values, GgufType::kQ80), NumericalError);
 }
 
 TEST_CASE("bf16 of a GGUF file is rounded to nearest, ties to even") {

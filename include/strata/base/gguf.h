@@ -15,14 +15,14 @@ namespace strata {
 /// The element types of tensors that strata writes, by their numbers in the file.
 enum class GgufType : std::uint32_t {
   kF32 = 0,
-  kQ8_0 = 8,  ///< blocks of 32 elements along a row: an f16 scale and 32 signed bytes
+  kQ80 = 8,  ///< blocks of 32 elements along a row: an f16 scale and 32 signed bytes
   kBF16 = 30,
 };
 
-/// The elements of a block of kQ8_0.
+/// The elements of a block of kQ80.
 inline constexpr std::int64_t kQ8Block = 32;
 
-/// Returns the bytes of consecutive elements. Blocks are whole: with kQ8_0, `elements` is a
+/// Returns the bytes of consecutive elements. Blocks are whole: with kQ80, `elements` is a
 /// multiple of kQ8Block.
 [[nodiscard]] std::uint64_t gguf_bytes(GgufType type, std::int64_t elements);
 

@@ -26,7 +26,7 @@ struct GgufExport {
   const LlamaConfig& model;
   const GgufModel& gguf;  ///< the model's
   GgufKeys keys;          ///< all of them
-  /// Of matrices. Vectors are f32, and so are rows that blocks of kQ8_0 do not cut evenly bf16.
+  /// Of matrices. Vectors are f32, and so are rows that blocks of kQ80 do not cut evenly bf16.
   GgufType type = GgufType::kBF16;
   FileWriter& to;  ///< an empty file
   OnModelProgress progress;
