@@ -102,6 +102,20 @@ void backward(const SimdKernels& simd, const BackwardChunk<X>& c, std::int64_t c
   }
 }
 
+/// Calls run(n, f, count) for each chunk of each row, which has `width` elements: that of row n
+/// from f on.
+template <class Run>
+void for_each_chunk(const Context& context, std::int64_t rows, std::int64_t width, const Run& run) {
+  context.pool.parallel_for(rows, grain_for(width * kExpWork),
+                            [&](std::int64_t begin, std::int64_t end) {
+                              for (std::int64_t n = begin; n < end; ++n) {
+                                for (std::int64_t f = 0; f < width; f += kExpChunk) {
+                                  run(n, f, std::min(kExpChunk, width - f));
+                                }
+                              }
+                            });
+}
+
 }  // namespace
 
 void execute(const Context& context, const SwigluForward& op) {
@@ -110,16 +124,11 @@ void execute(const Context& context, const SwigluForward& op) {
       const Rows<const X> gate_up(op.gate_up);
       const Rows<X> y(op.y);
       const std::int64_t width = op.y.shape[1];
-      context.pool.parallel_for(
-          op.y.rows(), grain_for(width * kExpWork), [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t n = begin; n < end; ++n) {
-              for (std::int64_t f = 0; f < width; f += kExpChunk) {
-                const X* gates = gate_up[n] + f;
-                forward<kActivation>(context.simd, gates, gates + width,
-                                     std::min(kExpChunk, width - f), y[n] + f);
-              }
-            }
-          });
+      const auto run = [&](std::int64_t n, std::int64_t f, std::int64_t count) {
+        const X* gates = gate_up[n] + f;
+        forward<kActivation>(context.simd, gates, gates + width, count, y[n] + f);
+      };
+      for_each_chunk(context, op.y.rows(), width, run);
     });
   });
 }
@@ -132,20 +141,16 @@ void execute(const Context& context, const SwigluBackward& op) {
       const Rows<X> d_gate_up(op.d_gate_up);
       const Rows<X> y(op.y);
       const std::int64_t width = op.y.shape[1];
-      context.pool.parallel_for(
-          op.y.rows(), grain_for(width * kExpWork), [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t n = begin; n < end; ++n) {
-              for (std::int64_t f = 0; f < width; f += kExpChunk) {
-                const BackwardChunk<X> chunk{.d_y = d_y[n] + f,
-                                             .gates = gate_up[n] + f,
-                                             .ups = gate_up[n] + width + f,
-                                             .d_gates = d_gate_up[n] + f,
-                                             .d_ups = d_gate_up[n] + width + f,
-                                             .y = y[n] + f};
-                backward<kActivation>(context.simd, chunk, std::min(kExpChunk, width - f));
-              }
-            }
-          });
+      const auto run = [&](std::int64_t n, std::int64_t f, std::int64_t count) {
+        const BackwardChunk<X> chunk{.d_y = d_y[n] + f,
+                                     .gates = gate_up[n] + f,
+                                     .ups = gate_up[n] + width + f,
+                                     .d_gates = d_gate_up[n] + f,
+                                     .d_ups = d_gate_up[n] + width + f,
+                                     .y = y[n] + f};
+        backward<kActivation>(context.simd, chunk, count);
+      };
+      for_each_chunk(context, op.y.rows(), width, run);
     });
   });
 }

@@ -15,7 +15,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is little-endian here");
 
-constexpr std::string_view kMagic = "GGUF";
 constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kAlignment = 32;  ///< of tensors, where no key general.alignment says more
 
@@ -102,7 +101,7 @@ std::uint64_t GgufTensor::bytes() const {
 
 GgufHeader gguf_header(const GgufKeys& keys, std::span<const GgufTensor> tensors) {
   GgufHeader header;
-  header.bytes = kMagic;
+  header.bytes = kGgufMagic;
   put(header.bytes, kVersion);
   put(header.bytes, static_cast<std::uint64_t>(tensors.size()));
   put(header.bytes, keys.count());

@@ -57,18 +57,19 @@ int export_gguf_file(Files& files, const NamedFolder& named, const ExportOptions
                                        .gguf = gguf,
                                        .type = type,
                                        .name = printable_name(options.to.stem().string())});
-  const NewModel made = make_new_model_file(
-      files, options.to, kGgufMagic, options.overwrite ? OldModel::kReplace : OldModel::kRefuse,
-      "export", [&](FileWriter& to, const OnModelProgress& progress, ThreadPool& pool) {
-        const GgufExport what{.model = model,
-                              .gguf = gguf,
-                              .keys = keys,
-                              .type = type,
-                              .to = to,
-                              .progress = progress};
-        if (weights) return export_gguf(*weights, what, pool);
-        export_gguf(files, *named.checkpoint, what, pool);
-      });
+  const NewModel made =
+      make_new_model_file(files, options.to, std::string(kGgufMagic),
+                          options.overwrite ? OldModel::kReplace : OldModel::kRefuse, "export",
+                          [&](FileWriter& to, const OnModelProgress& progress, ThreadPool& pool) {
+                            const GgufExport what{.model = model,
+                                                  .gguf = gguf,
+                                                  .keys = keys,
+                                                  .type = type,
+                                                  .to = to,
+                                                  .progress = progress};
+                            if (weights) return export_gguf(*weights, what, pool);
+                            export_gguf(files, *named.checkpoint, what, pool);
+                          });
   const std::string of =
       named.checkpoint ? "the model after step " + format_count(named.checkpoint->manifest.step)
                        : "the model of " + printable_name(folder.string());

@@ -31,8 +31,8 @@ std::int64_t file_type(GgufType type) {
 }
 
 /// Returns the token that ends a turn, where generation ends at more than the end of texts.
-std::optional<std::int32_t> end_of_turn(const std::string& folder, std::int64_t vocabulary) {
-  const std::optional<std::int32_t> eos = Tokenizer::load(folder)->special_tokens().eos;
+std::optional<std::int32_t> end_of_turn(const std::string& folder, std::int32_t eos,
+                                        std::int64_t vocabulary) {
   for (const std::int32_t id : load_generation_defaults(folder).end_tokens) {
     if (id != eos && id < vocabulary) return id;
   }
@@ -52,7 +52,7 @@ void add_tokenizer(const std::string& folder, std::int64_t vocabulary, GgufKeys&
   const GgufTokenizer tokenizer = gguf_tokenizer(folder, vocabulary);
   if (!tokenizer.warning.empty()) log::warn("{}; ids of such texts differ", tokenizer.warning);
   keys.append(tokenizer.keys);
-  if (const auto id = end_of_turn(folder, vocabulary)) {
+  if (const auto id = end_of_turn(folder, tokenizer.eos, vocabulary)) {
     keys.add_count("tokenizer.ggml.eot_token_id", *id);
   }
   add_template(folder, keys);

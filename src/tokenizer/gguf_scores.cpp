@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "strata/base/text.h"
+#include "tokenizer/piece_text.h"
 #include "tokenizer/unicode.h"
 
 namespace strata {
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
 /// The ranks of the merges that make a token.
 struct Ranks {

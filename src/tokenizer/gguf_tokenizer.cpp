@@ -16,22 +16,12 @@
 #include "strata/tokenizer/encode_cache.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/gguf_scores.h"
+#include "tokenizer/piece_text.h"
+#include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/tokenizer_file.h"
 
 namespace strata {
 namespace {
-
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
-
-/// The types of tokens, by their numbers in the file.
-enum class TokenType : std::int32_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6,
-};
 
 /// A pre-tokenizer that llama.cpp has a name for: patterns, one after the other.
 struct PreTokenizerName {
@@ -58,12 +48,13 @@ constexpr PreTokenizerName kPreTokenizers[] = {
                     "; export the model as a Hugging Face folder (--format hf)");
 }
 
-/// Lists the tokens of a vocabulary with their types, in the order of ids.
+/// Lists the tokens of a vocabulary with their types, whose numbers are SentencePiece's, in the
+/// order of ids.
 struct TokenList {
   std::vector<std::string> texts;
   std::vector<std::int32_t> types;
 
-  void add(std::string text, TokenType type) {
+  void add(std::string text, PieceType type) {
     texts.push_back(std::move(text));
     types.push_back(static_cast<std::int32_t>(type));
   }
@@ -91,17 +82,17 @@ TokenList tokens_of(const TokenizerParts& parts, std::int64_t vocabulary, bool h
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(vocabulary); ++id) {
     const std::string text = id < parts.tokens.size() ? parts.tokens.text(id) : std::string();
     if (text.empty()) {
-      list.add("[PAD" + std::to_string(id) + "]", TokenType::kUnused);
+      list.add("[PAD" + std::to_string(id) + "]", PieceType::kUnused);
     } else if (has_byte_tokens && id == unknown) {
-      list.add(text, TokenType::kUnknown);
+      list.add(text, PieceType::kUnknown);
     } else if (parts.special[static_cast<std::size_t>(id)]) {
-      list.add(text, TokenType::kControl);
+      list.add(text, PieceType::kControl);
     } else if (is_added[static_cast<std::size_t>(id)]) {
-      list.add(has_byte_tokens ? replaced(text, kSpaceMark, " ") : text, TokenType::kUserDefined);
+      list.add(has_byte_tokens ? replaced(text, kSpaceMark, " ") : text, PieceType::kUserDefined);
     } else if (has_byte_tokens && is_byte_token(text)) {
-      list.add(text, TokenType::kByte);
+      list.add(text, PieceType::kByte);
     } else {
-      list.add(text, TokenType::kNormal);
+      list.add(text, PieceType::kNormal);
     }
   }
   return list;
@@ -282,17 +273,20 @@ GgufTokenizer gguf_tokenizer(const std::string& folder_or_file, std::int64_t voc
                       std::to_string(parts.tokens.size() - 1) + ", and the model only " +
                       std::to_string(vocabulary) + " of them; name the model's own tokenizer");
   }
-  return parts.pre_tokenizer.is_byte_level() ? byte_level_tokenizer(parts, vocabulary)
-                                             : sentencepiece_tokenizer(parts, vocabulary);
+  GgufTokenizer tokenizer = parts.pre_tokenizer.is_byte_level()
+                                ? byte_level_tokenizer(parts, vocabulary)
+                                : sentencepiece_tokenizer(parts, vocabulary);
+  tokenizer.eos = *parts.special_tokens.eos;  // others were refused
+  return tokenizer;
 }
 
 GgufKeys gguf_byte_tokenizer() {
   constexpr int kBytes = 256;
   TokenList tokens;
   for (int byte = 0; byte < kBytes; ++byte) {
-    tokens.add(byte_level_of(std::string(1, static_cast<char>(byte))), TokenType::kNormal);
+    tokens.add(byte_level_of(std::string(1, static_cast<char>(byte))), PieceType::kNormal);
   }
-  tokens.add("<|end_of_text|>", TokenType::kControl);
+  tokens.add("<|end_of_text|>", PieceType::kControl);
   GgufKeys keys;
   keys.add_text("tokenizer.ggml.model", "gpt2");
   keys.add_text("tokenizer.ggml.pre", "gpt-2");  // any would do: without merges, bytes stay bytes

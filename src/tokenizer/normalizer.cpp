@@ -3,6 +3,7 @@
 
 #include "tokenizer/normalizer.h"
 
+#include "tokenizer/piece_text.h"
 #include "tokenizer/unicode.h"
 
 namespace strata {
@@ -81,7 +82,6 @@ void Normalizer::add(const JsonSection& section) {
 bool Normalizer::is_nfc() const { return steps_.size() == 1 && steps_[0].kind == Kind::kNfc; }
 
 std::optional<Normalizer::SpaceRule> Normalizer::space_rule() const {
-  constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
   SpaceRule rule;
   std::size_t at = 0;
   if (!steps_.empty() && steps_[0].kind == Kind::kPrepend && steps_[0].text == kSpaceMark) {

@@ -10,8 +10,6 @@
 namespace strata {
 namespace {
 
-constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581
-
 void append_bytes(std::string& bytes, std::string& text) {
   const std::string_view all = bytes;
   for (std::size_t at = 0; at < all.size();) {
@@ -41,11 +39,11 @@ std::string text_of_pieces(std::span<const std::string> pieces, const PieceRules
     }
     std::string_view rest = piece;
     strips = strips && text.empty();
-    if (strips && rest.starts_with(kSpace)) {
-      rest.remove_prefix(kSpace.size());
+    if (strips && rest.starts_with(kSpaceMark)) {
+      rest.remove_prefix(kSpaceMark.size());
       strips = rules.stripped == PieceRules::Stripped::kUntilText;
     }
-    text += replaced(rest, kSpace, " ");
+    text += replaced(rest, kSpaceMark, " ");
   }
   append_bytes(bytes, text);
   return text;

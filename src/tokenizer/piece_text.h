@@ -5,8 +5,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace strata {
+
+/// What pieces have in place of a space, U+2581.
+inline constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
 struct PieceRules {
   std::string unknown{};          ///< the piece of unknown characters

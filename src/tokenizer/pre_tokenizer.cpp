@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "tokenizer/normalizer.h"
+#include "tokenizer/piece_text.h"
 #include "tokenizer/unicode.h"
 
 namespace strata {
 namespace {
-
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
 /// Patterns of which every code point is part of a match.
 bool matches_everything(SplitPattern pattern) {

@@ -13,6 +13,7 @@
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "tokenizer/lossy_utf8.h"
+#include "tokenizer/piece_text.h"
 #include "tokenizer/protobuf_reader.h"
 #include "tokenizer/ranked_merges.h"
 #include "tokenizer/sentencepiece_model.h"
@@ -22,8 +23,6 @@ namespace strata {
 namespace {
 
 using Piece = SentencePieceModel::Piece;
-
-constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581
 
 [[noreturn]] void refuse(const std::string& what) {
   throw ConfigError(what + " is not supported. Make token files with SentencePiece itself");
@@ -141,9 +140,9 @@ AddedTokens added_of(const SentencePieceModel& model) {
 Normalizer normalizer_of(const SentencePieceModel& model) {
   Normalizer normalizer;
   if (model.remove_extra_spaces) normalizer.add_collapse_spaces();
-  if (model.add_dummy_prefix) normalizer.add_prepend(std::string(kSpace));
-  normalizer.add_replace(" ", std::string(kSpace));
-  if (model.remove_extra_spaces) normalizer.add_strip_end(std::string(kSpace));
+  if (model.add_dummy_prefix) normalizer.add_prepend(std::string(kSpaceMark));
+  normalizer.add_replace(" ", std::string(kSpaceMark));
+  if (model.remove_extra_spaces) normalizer.add_strip_end(std::string(kSpaceMark));
   return normalizer;
 }
 

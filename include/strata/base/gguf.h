@@ -12,6 +12,9 @@
 
 namespace strata {
 
+/// What a file begins with.
+inline constexpr std::string_view kGgufMagic = "GGUF";
+
 /// The element types of tensors that strata writes, by their numbers in the file.
 enum class GgufType : std::uint32_t {
   kF32 = 0,

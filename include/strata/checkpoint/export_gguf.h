@@ -18,9 +18,6 @@
 
 namespace strata {
 
-/// What such a file begins with.
-inline constexpr const char* kGgufMagic = "GGUF";
-
 /// What is written.
 struct GgufExport {
   const LlamaConfig& model;

@@ -11,7 +11,8 @@ namespace strata {
 
 /// What GGUF has of a tokenizer.
 struct GgufTokenizer {
-  GgufKeys keys;  ///< "tokenizer.ggml.*"
+  GgufKeys keys;         ///< "tokenizer.ggml.*"
+  std::int32_t eos = 0;  ///< the token that ends texts
   std::string
       warning;  ///< where llama.cpp's ids differ in rare texts; empty: nowhere that is known
 };
