@@ -80,6 +80,7 @@ LLAMA3 = {
     "original_max_position_embeddings": 64,
     "rope_type": "llama3",
 }
+# The place of a model gives its seed: a new one goes to the end.
 MODELS = {
     "mha": Model(config(67, 32, 48, 2, 4, 4)),
     "gqa_tied_llama3": Model(
