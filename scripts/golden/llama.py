@@ -50,6 +50,19 @@ def unfused(c, weights):
     return result
 
 
+def embedding_scale(c):
+    if c["model_type"] == "gemma":
+        return torch.tensor(c["hidden_size"] ** 0.5, dtype=torch.float32).double()
+    return c.get("embedding_multiplier", 1)
+
+
+def activation(c, x):
+    """What the gate goes through, by its definition."""
+    if c["hidden_act"] == "gelu_pytorch_tanh":
+        return x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
+    return x * x.sigmoid()
+
+
 def small_llama(c, weights, batch):
     """Logits of LLaMA, written from the papers, in the dtype of the weights."""
     rows, length = batch["tokens"].shape
@@ -62,18 +75,27 @@ def small_llama(c, weights, batch):
 
     def norm(x, name):
         mean_square = x.pow(2).mean(-1, keepdim=True)
-        return x / (mean_square + c["rms_norm_eps"]).sqrt() * weights[name + ".weight"]
+        gain = weights[name + ".weight"] + (1 if c["model_type"] == "gemma" else 0)
+        return x / (mean_square + c["rms_norm_eps"]).sqrt() * gain
 
     def linear(x, name):
         return x @ weights[name + ".weight"].T + weights.get(name + ".bias", 0)
 
+    def before(x, name):
+        return x if c["model_type"] == "olmo2" else norm(x, name)
+
+    def after(x, name):
+        return norm(x, name) if c["model_type"] == "olmo2" else x
+
     branch = c.get("residual_multiplier", 1)
-    x = weights["model.embed_tokens.weight"][batch["tokens"]] * c.get("embedding_multiplier", 1)
+    x = weights["model.embed_tokens.weight"][batch["tokens"]] * embedding_scale(c)
     for layer in range(c["num_hidden_layers"]):
         at = f"model.layers.{layer}."
-        h = norm(x, at + "input_layernorm")
-        q = linear(h, at + "self_attn.q_proj").view(rows, length, heads, dim)
-        k = linear(h, at + "self_attn.k_proj").view(rows, length, kv_heads, dim)
+        h = before(x, at + "input_layernorm")
+        q, k = linear(h, at + "self_attn.q_proj"), linear(h, at + "self_attn.k_proj")
+        if c["model_type"] == "olmo2":
+            q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
+        q, k = q.view(rows, length, heads, dim), k.view(rows, length, kv_heads, dim)
         v = linear(h, at + "self_attn.v_proj").view(rows, length, kv_heads, dim)
         if c["model_type"] == "qwen3":
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
@@ -82,10 +104,11 @@ def small_llama(c, weights, batch):
         scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
         shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)
         o = torch.einsum("rhts,rshd->rthd", shares, v).reshape(rows, length, heads * dim)
-        x = x + branch * linear(o, at + "self_attn.o_proj")
-        h = norm(x, at + "post_attention_layernorm")
+        x = x + after(branch * linear(o, at + "self_attn.o_proj"), at + "post_attention_layernorm")
+        h = before(x, at + "post_attention_layernorm")
         gate, up = linear(h, at + "mlp.gate_proj"), linear(h, at + "mlp.up_proj")
-        x = x + branch * linear(gate * gate.sigmoid() * up, at + "mlp.down_proj")
+        down = branch * linear(activation(c, gate) * up, at + "mlp.down_proj")
+        x = x + after(down, at + "post_feedforward_layernorm")
     x = norm(x, "model.norm")
     logits = linear(x, "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
     return logits / c.get("logits_scaling", 1)

@@ -199,6 +199,62 @@ MODELS = {
         tokens=16,
         packed=True,
     ),
+    "olmo2": Model(
+        config(
+            71,
+            20,
+            26,
+            2,
+            4,
+            2,
+            architectures=["Olmo2ForCausalLM"],
+            model_type="olmo2",
+            head_dim=6,
+            pad_token_id=None,
+            rms_norm_eps=1e-6,
+            rope_theta=5e5,
+        ),
+        tokens=16,
+        packed=True,
+    ),
+    "seed_oss": Model(
+        config(
+            67,
+            20,
+            26,
+            2,
+            4,
+            2,
+            architectures=["SeedOssForCausalLM"],
+            model_type="seed_oss",
+            attention_bias=True,
+            attention_out_bias=False,
+            head_dim=6,
+            rope_theta=50.0,
+            pad_token_id=None,
+            attention_dropout=0.0,
+            residual_dropout=0.0,
+            rms_norm_eps=1e-6,
+        ),
+    ),
+    "gemma": Model(
+        config(
+            74,
+            20,
+            28,
+            2,
+            4,
+            1,
+            architectures=["GemmaForCausalLM"],
+            model_type="gemma",
+            hidden_act="gelu_pytorch_tanh",
+            head_dim=10,
+            pad_token_id=None,
+            rms_norm_eps=1e-6,
+            tie_word_embeddings=True,
+        ),
+        tokens=16,
+    ),
 }
 
 
@@ -208,6 +264,8 @@ def biased(c, name):
         return False
     if c["model_type"] == "qwen2":
         return name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    if name == "self_attn.o_proj" and c["model_type"] == "seed_oss":
+        return c["attention_out_bias"]
     return c["attention_bias"] if name.startswith("self_attn.") else c["mlp_bias"]
 
 
@@ -238,6 +296,9 @@ def draw_weights(c, rng):
         }
         if c["model_type"] == "qwen3":
             of_layer |= {"self_attn.q_norm": (dim,), "self_attn.k_norm": (dim,)}
+        if c["model_type"] == "olmo2":
+            of_layer |= {"self_attn.q_norm": (queries,), "self_attn.k_norm": (keys,)}
+            of_layer["post_feedforward_layernorm"] = of_layer.pop("input_layernorm")
         at = f"model.layers.{layer}."
         shapes |= {f"{at}{name}.weight": shape for name, shape in of_layer.items()}
         shapes |= {f"{at}{name}.bias": shape[:1] for name, shape in of_layer.items() if biased(c, name)}
@@ -246,7 +307,7 @@ def draw_weights(c, rng):
         shapes["lm_head.weight"] = (c["vocab_size"], hidden)
     return {
         name: (
-            draw(rng, *shape, std=0.1, mean=0.0 if name.endswith(".bias") else 1.0)
+            draw(rng, *shape, std=0.1, mean=0.0 if name.endswith(".bias") or c["model_type"] == "gemma" else 1.0)
             if len(shape) == 1
             else draw(rng, *shape, std=shape[1] ** -0.5)
         )

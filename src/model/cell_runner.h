@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include "heads.h"
+#include "strata/model/llama_memory.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 
@@ -72,6 +74,15 @@ struct LayerBackward {
   const TensorView& bias_partials;  ///< LlamaScratch::bias_partials
 };
 
+/// The tensors that the backward of a norm reads and writes, as RmsNormBackward has them.
+struct NormGradient {
+  ConstTensorView dy{};
+  ConstTensorView x{};
+  ConstTensorView rstd{};
+  ConstTensorView d_residual{};  ///< or absent
+  TensorView dx{};
+};
+
 /// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
 /// here alone.
 class LayerRunner : public CellRunner {
@@ -119,6 +130,45 @@ class LayerRunner : public CellRunner {
     const Shape used{BiasBackward::kWorkspaceRows, d_bias.elements()};
     (*this)(BiasBackward{
         .dy = dy, .d_bias = d_bias, .workspace = TensorView(partials.data, partials.dtype, used)});
+  }
+
+  /// Returns the norm of this id, of x into y, both [N, C]; rstd [N] is written.
+  [[nodiscard]] RmsNormForward norm(NormId id, const ConstTensorView& x, const TensorView& y,
+                                    const TensorView& rstd, const ModelSpec& spec) const {
+    return {.x = x,
+            .residual = {},
+            .weight = weight(id),
+            .sum = {},
+            .y = y,
+            .rstd = rstd,
+            .eps = spec.norm_eps,
+            .offset = spec.norm_offset};
+  }
+  /// Returns the backward of that.
+  [[nodiscard]] RmsNormBackward norm_backward(NormId id, const NormGradient& of,
+                                              const LlamaScratch& s, const ModelSpec& spec) const {
+    return {.dy = of.dy,
+            .x = of.x,
+            .weight = weight(id),
+            .rstd = of.rstd,
+            .d_residual = of.d_residual,
+            .dx = of.dx,
+            .d_weight = gradient(id),
+            .workspace = s.norm_partials,
+            .offset = spec.norm_offset};
+  }
+  /// Normalises queries or keys of the packed `from` into those of `to`, which may be the same.
+  /// rstd is [N] or, for norms of single heads, [N, heads] or absent.
+  void normalise(const NormedHeads& of, const TensorView& from, const TensorView& to,
+                 const TensorView& rstd, const ModelSpec& spec) const {
+    if (!of.one_by_one(layer_)) {
+      return (*this)(norm(of.id, of.joined(from), of.joined(to), rstd, spec));
+    }
+    (*this)(HeadNormForward{.x = of.apart(from),
+                            .weight = weight(of.id),
+                            .y = of.apart(to),
+                            .rstd = rstd,
+                            .eps = spec.norm_eps});
   }
 
  private:

@@ -76,7 +76,9 @@ void LlamaConfig::fields(FieldList& f) {
       "Says of which family the model is, as its config.json does. Checkpoints and exports "
       "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
       "gate and up in another, qwen2 has biases on q, k and v, qwen3 normalises their heads of q "
-      "and k, and granite has multipliers. Set it to have a new model in the files of a family.");
+      "and k, granite has multipliers, olmo2 has its norms after what they were before and norms "
+      "of q and k, seed_oss has biases of its own, and gemma has GELU and other norms. Set it to "
+      "have a new model in the files of a family.");
   f.add("vocab_size", vocab_size,
         "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
         "With model.path, set it above that model's to begin with rows for tokens that strata "
@@ -124,10 +126,11 @@ void LlamaConfig::fields(FieldList& f) {
         "large share of the parameters.");
   f.add("attention_bias", attention_bias,
         "Gives q, k, v and the projection after attention biases. It belongs to a model's weights, "
-        "and of the families only llama and qwen3 have it; qwen2 has its biases without it.");
+        "and of the families only llama, qwen3, olmo2, seed_oss and gemma have it; qwen2 has its "
+        "biases without it, and seed_oss has attention_out_bias for the projection.");
   f.add("mlp_bias", mlp_bias,
         "Gives gate, up and down biases. It belongs to a model's weights, and of the families only "
-        "llama has it.");
+        "llama and seed_oss have it.");
   f.add("initializer_range", initializer_range,
         "Sets the standard deviation of random initial weights. Lower it if the first steps of a "
         "large model are not stable.")
@@ -149,6 +152,9 @@ void LlamaConfig::fields(FieldList& f) {
         "Sets what logits are divided by. It belongs to a model's weights, and of the families "
         "only granite has it.")
       .above(0);
+  f.add("attention_out_bias", attention_out_bias,
+        "Gives the projection after attention a bias. It belongs to a model's weights, and of the "
+        "families only seed_oss has it.");
 }
 
 namespace {

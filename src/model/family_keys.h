@@ -16,14 +16,18 @@ struct FamilyKey {
   std::string_view key;
   std::initializer_list<ModelType> families;
 };
-inline constexpr std::initializer_list<ModelType> kWithAttentionBias = {ModelType::kLlama,
-                                                                        ModelType::kQwen3};
-inline constexpr std::initializer_list<ModelType> kWithMlpBias = {ModelType::kLlama};
+inline constexpr std::initializer_list<ModelType> kWithAttentionBias = {
+    ModelType::kLlama, ModelType::kQwen3, ModelType::kOlmo2, ModelType::kSeedOss,
+    ModelType::kGemma};
+inline constexpr std::initializer_list<ModelType> kWithAttentionOutBias = {ModelType::kSeedOss};
+inline constexpr std::initializer_list<ModelType> kWithMlpBias = {ModelType::kLlama,
+                                                                  ModelType::kSeedOss};
 inline constexpr std::initializer_list<ModelType> kWithMultipliers = {ModelType::kGranite};
 inline constexpr FamilyKey kFamilyKeys[] = {
-    {"attention_bias", kWithAttentionBias},     {"mlp_bias", kWithMlpBias},
-    {"embedding_multiplier", kWithMultipliers}, {"residual_multiplier", kWithMultipliers},
-    {"attention_multiplier", kWithMultipliers}, {"logits_scaling", kWithMultipliers}};
+    {"attention_bias", kWithAttentionBias},       {"mlp_bias", kWithMlpBias},
+    {"embedding_multiplier", kWithMultipliers},   {"residual_multiplier", kWithMultipliers},
+    {"attention_multiplier", kWithMultipliers},   {"logits_scaling", kWithMultipliers},
+    {"attention_out_bias", kWithAttentionOutBias}};
 
 /// Returns whether only some families have this key.
 [[nodiscard]] inline bool is_family_key(std::string_view key) {

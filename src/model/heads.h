@@ -1,8 +1,12 @@
-// Makes tensors of the heads in a packed buffer, for the lists of operators of layers.
+// Makes tensors of the heads in a packed buffer, for the lists of operators of layers, and says
+// which of them norms of queries and keys read.
 
 #pragma once
 
+#include <array>
+
 #include "strata/base/tensor.h"
+#include "strata/model/spec.h"
 
 namespace strata {
 
@@ -12,6 +16,35 @@ namespace strata {
   std::byte* data = static_cast<std::byte*>(packed.data) +
                     static_cast<std::size_t>(begin) * size_of(packed.dtype);
   return {data, packed.dtype, Shape{packed.rows(), heads, head_size}, packed.row_stride};
+}
+
+/// The heads of a packed buffer that a norm reads, all of queries or all of keys.
+struct NormedHeads {
+  NormId id{};
+  std::int64_t begin = 0;  ///< first column
+  std::int64_t heads = 0;
+  std::int64_t head_size = 0;
+
+  /// Returns whether each head is normalised by itself, and not all of them as one row.
+  [[nodiscard]] bool one_by_one(const LayerSpec& layer) const {
+    return layer.norm(id).width == head_size;
+  }
+  /// Returns them as [N, heads, D].
+  [[nodiscard]] TensorView apart(const TensorView& packed) const {
+    return heads_of(packed, begin, heads, head_size);
+  }
+  /// Returns them as [N, heads * D].
+  [[nodiscard]] TensorView joined(const TensorView& packed) const {
+    const TensorView all = apart(packed);
+    return {all.data, all.dtype, Shape{all.rows(), heads * head_size}, all.row_stride};
+  }
+};
+
+/// Returns those of queries and those of keys.
+[[nodiscard]] inline std::array<NormedHeads, 2> normed_heads(const AttentionSpec& attention) {
+  const std::int64_t d = attention.head_size;
+  return {NormedHeads{NormId::kQuery, 0, attention.heads, d},
+          NormedHeads{NormId::kKey, attention.query_width(), attention.kv_heads, d}};
 }
 
 }  // namespace strata

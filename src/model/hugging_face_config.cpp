@@ -55,11 +55,13 @@ constexpr FixedKey kFixedKeys[] = {
     {"hidden_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
     {"resid_pdrop", "0", "strata drops nothing out; set it to 0 to train without"},
     {"embd_pdrop", "0", "strata drops nothing out; set it to 0 to train without"},
+    {"residual_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
+    {"use_bidirectional_attention", "false", "only causal attention is supported"},
     {"partial_rotary_factor", "1", "only whole heads are rotated"},
     {"rotary_pct", "1", "only whole heads are rotated"},
     {"use_sliding_window", "false", "attention without a window only is supported"},
-    {"use_qk_norm", "false", "only a Qwen3 has norms of queries and keys, without a key"},
-    {"qk_norm", "false", "only a Qwen3 has norms of queries and keys, without a key"},
+    {"use_qk_norm", "false", "only a Qwen3 or OLMo 2 has norms of queries and keys, without a key"},
+    {"qk_norm", "false", "only a Qwen3 or OLMo 2 has norms of queries and keys, without a key"},
     {"clip_qkv", "null", "clipped queries, keys and values are not supported"},
     {"attn_logit_softcapping", "null", "capped logits are not supported"},
     {"final_logit_softcapping", "null", "capped logits are not supported"},
@@ -106,6 +108,9 @@ constexpr ModelClass kClasses[] = {
     {"Qwen2ForCausalLM", ModelType::kQwen2, 32768, 1e-6, 32, {}, 4096, WindowSwitch::kOffUnlessOn},
     {"Qwen3ForCausalLM", ModelType::kQwen3, 32768, 1e-6, 32, 128, 4096, WindowSwitch::kOffUnlessOn},
     {"GraniteForCausalLM", ModelType::kGranite, 2048, 1e-6, {}, {}, {}, WindowSwitch::kNone},
+    {"Olmo2ForCausalLM", ModelType::kOlmo2, 2048, 1e-5, {}, {}, {}, WindowSwitch::kNone},
+    {"SeedOssForCausalLM", ModelType::kSeedOss, 524288, 1e-6, 8, 128, {}, WindowSwitch::kNone},
+    {"GemmaForCausalLM", ModelType::kGemma, 8192, 1e-6, 16, 256, {}, WindowSwitch::kNone},
 };
 
 /// Returns whether class and type, of which one may be missing, are those of the family. Early
@@ -162,15 +167,38 @@ void check_window(const Json& json, const ModelClass& model_class, ConfigProblem
                    shown(longest) + " now, to the window");
 }
 
+/// Refuses dropouts that a Seed-OSS has where its keys are missing.
+void check_dropouts(const Json& json, ConfigProblems& problems) {
+  for (const char* key : {"attention_dropout", "residual_dropout"}) {
+    if (json.contains(key)) continue;
+    problems.add(key,
+                 "is missing, for which transformers takes 0.1; strata drops nothing out, set "
+                 "it to 0 to train without");
+  }
+}
+
+/// Refuses a Gemma with another activation than its only one, under either name. Transformers takes
+/// "gelu" for it as well, because early files say that.
+void check_activation(const Json& json, ConfigProblems& problems) {
+  for (const char* key : {"hidden_act", "hidden_activation"}) {
+    const Json found = value_at(json, key);
+    if (found.is_null() || found == "gelu_pytorch_tanh" || found == "gelu") continue;
+    problems.add(key, "only \"gelu_pytorch_tanh\" is supported for Gemma, found " + shown(found));
+  }
+}
+
 /// Refuses what would load and then compute something else.
 void check_supported(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
   for (const FixedKey& fixed : kFixedKeys) {
     if (is_family_key(fixed.key) && has_key(model_class.type, fixed.key)) continue;
+    if (fixed.key == "hidden_act" && model_class.type == ModelType::kGemma) continue;
     const Json found = value_at(json, fixed.key);
     if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
   check_window(json, model_class, problems);
+  if (model_class.type == ModelType::kSeedOss) check_dropouts(json, problems);
+  if (model_class.type == ModelType::kGemma) check_activation(json, problems);
   const Json layers = value_at(json, "layer_types");
   const auto is_plain = [](const Json& layer) { return layer == "full_attention"; };
   if (!layers.is_null() && !std::all_of(layers.begin(), layers.end(), is_plain)) {
@@ -292,6 +320,10 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   }
   if (!json.contains("head_dim")) config.head_dim = model_class.head_dim;
   if (model_class.type == ModelType::kGranite) config.attention_multiplier = 1;
+  config.attention_bias = model_class.type == ModelType::kSeedOss;
+  if (model_class.type == ModelType::kGemma) {
+    config.tie_word_embeddings = true;
+  }
   Json known = Json::object();
   const FieldList fields = fields_of(config);
   for (const Field& field : fields.all()) {

@@ -59,13 +59,32 @@ Json new_model(ModelType type) {
       json.update({{"architectures", {"Qwen3ForCausalLM"}}, {"use_sliding_window", false}});
       break;
     case ModelType::kGranite: json["architectures"] = {"GraniteForCausalLM"}; break;
+    case ModelType::kOlmo2:
+      json.update({{"architectures", {"Olmo2ForCausalLM"}}, {"pad_token_id", nullptr}});
+      break;
+    case ModelType::kSeedOss:
+      json.update({{"architectures", {"SeedOssForCausalLM"}},
+                   {"residual_dropout", 0.0},
+                   {"pad_token_id", nullptr}});
+      break;
+    case ModelType::kGemma:
+      json.update({{"architectures", {"GemmaForCausalLM"}},
+                   {"hidden_act", "gelu_pytorch_tanh"},
+                   {"pad_token_id", nullptr}});
+      break;
   }
   return json;
 }
 
 /// Returns whether transformers takes a number of its own where num_key_value_heads is missing.
 bool has_own_kv_heads(ModelType type) {
-  return type == ModelType::kMistral || type == ModelType::kQwen2 || type == ModelType::kQwen3;
+  return type == ModelType::kMistral || type == ModelType::kQwen2 || type == ModelType::kQwen3 ||
+         type == ModelType::kSeedOss || type == ModelType::kGemma;
+}
+
+/// Returns whether transformers takes a number of its own where head_dim is missing.
+bool has_own_head_dim(ModelType type) {
+  return type == ModelType::kQwen3 || type == ModelType::kSeedOss || type == ModelType::kGemma;
 }
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
@@ -115,8 +134,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     if (key == "num_key_value_heads" && has_own_kv_heads(config.model_type)) {
       json[key] = config.kv_heads();
     }
-    // A Qwen3 has heads of 128 where it is missing.
-    if (key == "head_dim" && config.model_type == ModelType::kQwen3) json[key] = config.head_size();
+    if (key == "head_dim" && has_own_head_dim(config.model_type)) json[key] = config.head_size();
     // A Granite multiplies scores by 1 where it is missing.
     if (key == "attention_multiplier") json[key] = spec_of(config).common().attention.scale;
   }

@@ -38,7 +38,9 @@ class BlockBuilder {
          .initializer = Initializer::kNormal,
          .sources = std::move(sources)});
   }
-  void norm(const std::string& name, std::int64_t cols, const std::string& source) {
+  /// Adds the weight of a norm, which begins so that the norm multiplies by 1.
+  void norm(const std::string& name, std::int64_t cols, const std::string& source, double offset) {
+    if (offset != 0) return bias(name, {{source, cols}});
     add({.name = block_.name + "." + name,
          .rows = 1,
          .cols = cols,
@@ -46,6 +48,7 @@ class BlockBuilder {
          .initializer = Initializer::kOnes,
          .sources = {{source, 1}}});
   }
+  /// Adds a vector that begins as 0.
   void bias(const std::string& name, std::vector<SourceTensor> sources) {
     std::int64_t rows = 0;
     for (const SourceTensor& source : sources) rows += source.rows;
@@ -70,8 +73,9 @@ class BlockBuilder {
 /// The order of a layer's weights in its block, as far as it has them; biases come after them, in
 /// the order of LinearId. Checkpoints have it as well.
 constexpr std::variant<NormId, LinearId> kLayerWeights[] = {
-    NormId::kAttention, LinearId::kQkv,  LinearId::kAttentionOut, NormId::kMlp,
-    LinearId::kGateUp,  LinearId::kDown, NormId::kQuery,          NormId::kKey};
+    NormId::kAttention,    LinearId::kQkv,  LinearId::kAttentionOut, NormId::kMlp,
+    LinearId::kGateUp,     LinearId::kDown, NormId::kQuery,          NormId::kKey,
+    NormId::kAttentionOut, NormId::kMlpOut};
 static_assert(std::size(kLayerWeights) == kNorms + kLinears);
 
 Block layer_block(const ModelSpec& spec, int number) {
@@ -79,7 +83,7 @@ Block layer_block(const ModelSpec& spec, int number) {
   const std::string prefix = spec.layer_prefix + std::to_string(number) + ".";
   BlockBuilder b("layers." + std::to_string(number), UnitKind::kLayer);
   const auto add_norm = [&](const Norm& norm) {
-    b.norm(std::string(name_of(norm.id)), norm.width, prefix + norm.source);
+    b.norm(std::string(name_of(norm.id)), norm.width, prefix + norm.source, spec.norm_offset);
   };
   const auto of_layer = [&](std::vector<SourceTensor> sources) {
     for (SourceTensor& source : sources) source.name = prefix + source.name;
@@ -137,7 +141,7 @@ ModelLayout make_layout(const ModelSpec& spec) {
     layout.units.push_back({.kind = UnitKind::kLayer, .layer = layer, .blocks = {own}});
   }
   BlockBuilder head("head", UnitKind::kHead);
-  head.norm("norm", spec.width, spec.final_norm);
+  head.norm("norm", spec.width, spec.final_norm, spec.norm_offset);
   if (!spec.tied()) head.matrix("projection", spec.width, {{spec.projection, spec.vocabulary}});
   Unit last{
       .kind = UnitKind::kHead, .layer = -1, .blocks = {layout.blocks.push_back(head.build())}};

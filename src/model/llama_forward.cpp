@@ -26,18 +26,6 @@ TensorView query_heads(const AttentionSpec& spec, const TensorView& of, std::int
   return heads_of(of.slice_rows(begin, count), 0, spec.heads, spec.head_size);
 }
 
-/// Normalises the heads of q and k in place.
-void normalise_heads(const LayerRunner& run, const TensorView& qkv, double eps) {
-  const AttentionSpec& spec = run.layer().attention;
-  const std::int64_t d = spec.head_size;
-  const auto normalise = [&](NormId id, std::int64_t begin, std::int64_t heads) {
-    const TensorView x = heads_of(qkv, begin, heads, d);
-    run(HeadNormForward{.x = x, .weight = run.weight(id), .y = x, .rstd = {}, .eps = eps});
-  };
-  normalise(NormId::kQuery, 0, spec.heads);
-  normalise(NormId::kKey, spec.heads * d, spec.kv_heads);
-}
-
 }  // namespace
 
 LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Allocator& memory)
@@ -151,15 +139,22 @@ TensorView LlamaForward::project(const LayerRunner& run, const ResidualStream& x
   const std::int64_t rows = x.x.rows();
   const TensorView n = m.n.slice_rows(0, rows);
   const TensorView qkv = m.qkv.slice_rows(0, rows);
-  run.by_row(LinearId::kQkv, n, qkv,
-             {.norm = {.x = x.x,
-                       .residual = x.added,
-                       .weight = run.weight(NormId::kAttention),
-                       .sum = x.added ? x.x : TensorView{},
-                       .y = n,
-                       .rstd = m.rstd.slice_rows(0, rows),
-                       .eps = spec_.norm_eps}});
-  if (run.layer().normalises_heads()) normalise_heads(run, qkv, spec_.norm_eps);
+  const TensorView rstd = m.rstd.slice_rows(0, rows);
+  if (run.layer().has(NormId::kAttention)) {
+    RmsNormForward norm = run.norm(NormId::kAttention, x.x, n, rstd, spec_);
+    if (x.added) {
+      norm.residual = x.added;
+      norm.sum = x.x;
+    }
+    run.by_row(LinearId::kQkv, n, qkv, {.norm = norm});
+  } else {
+    if (x.added) run(ResidualAdd{.a = x.x, .b = x.added, .y = x.x});
+    run.by_row(LinearId::kQkv, x.x, qkv);
+  }
+  if (!run.layer().normalises_heads()) return qkv;
+  for (const NormedHeads& of : normed_heads(run.layer().attention)) {
+    run.normalise(of, qkv, qkv, of.one_by_one(run.layer()) ? TensorView() : rstd, spec_);
+  }
   return qkv;
 }
 
@@ -173,29 +168,35 @@ Rope LlamaForward::turn(const AttentionSpec& spec, const ForwardCell& cell,
 
 void LlamaForward::finish(const LayerRunner& run, const ConstTensorView& o,
                           const ResidualStream& x) {
+  const LayerSpec& layer = run.layer();
   const bool few = !may_add_later(x.x.rows());  // and all parts of a product are one operator
   const auto of_cell = [&](const TensorView& view) { return view.slice_rows(0, x.x.rows()); };
   const Memory& m = memory_;
   const TensorView n = of_cell(m.n);
+  const TensorView rstd = of_cell(m.rstd);
   const TensorView x_mid = few ? of_cell(m.x_mid) : x.x;
   const TensorView gate_up = of_cell(m.gate_up);
   const TensorView act = of_cell(m.act);
+  const SwigluForward gate{.gate_up = gate_up, .y = act, .activation = layer.activation};
   run.by_row(LinearId::kAttentionOut, o, n);
-  run.by_row(LinearId::kGateUp, n, gate_up,
-             {.norm = {.x = x.x,
-                       .residual = n,
-                       .weight = run.weight(NormId::kMlp),
-                       .sum = x_mid,
-                       .y = n,
-                       .rstd = of_cell(m.rstd),
-                       .eps = spec_.norm_eps},
-              .gate = {.gate_up = gate_up, .y = act}});
-  const TensorView down = few ? x.x : x.adds ? x.adds : n;
-  if (few) {
+  if (layer.has(NormId::kAttentionOut)) run(run.norm(NormId::kAttentionOut, n, n, rstd, spec_));
+  if (layer.has(NormId::kMlp)) {
+    RmsNormForward norm = run.norm(NormId::kMlp, x.x, n, rstd, spec_);
+    norm.residual = n;
+    norm.sum = x_mid;
+    run.by_row(LinearId::kGateUp, n, gate_up, {.norm = norm, .gate = gate});
+  } else {
+    run(ResidualAdd{.a = x.x, .b = n, .y = x_mid});
+    run.by_row(LinearId::kGateUp, x_mid, gate_up, {.gate = gate});
+  }
+  const bool normed = layer.has(NormId::kMlpOut);
+  const TensorView down = few && !normed ? x.x : !few && x.adds ? x.adds : n;
+  if (few && !normed) {
     return run.by_row(LinearId::kDown, act, down, {.residual = {.a = x_mid, .b = down, .y = down}});
   }
   run.by_row(LinearId::kDown, act, down);
-  if (!x.adds) run(ResidualAdd{.a = x.x, .b = down, .y = x.x});
+  if (normed) run(run.norm(NormId::kMlpOut, down, down, rstd, spec_));
+  if (few || !x.adds) run(ResidualAdd{.a = x_mid, .b = down, .y = x.x});
 }
 
 SingleTokens LlamaForward::singles_of(const AttentionSpec& spec, const ForwardCell& cell,
@@ -253,7 +254,8 @@ TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const Const
                        .sum = {},
                        .y = head_n,
                        .rstd = memory_.head_rstd.slice_rows(0, rows),
-                       .eps = spec_.norm_eps},
+                       .eps = spec_.norm_eps,
+                       .offset = spec_.norm_offset},
               .product = linear_by_row(head_n, w.projection, logits, spec_.logits_scale)});
   return logits;
 }

@@ -57,7 +57,8 @@ Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                      .sum = {},
                      .y = chunk.n,
                      .rstd = chunk.rstd,
-                     .eps = spec_.norm_eps});
+                     .eps = spec_.norm_eps,
+                     .offset = spec_.norm_offset});
   run.linear(chunk.n, w.projection, chunk.logits, spec_.logits_scale);
   run(CrossEntropy{.logits = chunk.logits,
                    .targets = batch.targets.slice_rows(begin, count),
@@ -85,7 +86,8 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
                         .d_residual = {},
                         .dx = d.slice_rows(c.begin, c.count),
                         .d_weight = dw.norm,
-                        .workspace = memory_.scratch.norm_partials});
+                        .workspace = memory_.scratch.norm_partials,
+                        .offset = spec_.norm_offset});
   }
 }
 

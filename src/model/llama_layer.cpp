@@ -53,43 +53,59 @@ AttentionBackward attention_backward(const AttentionSpec& spec, const LlamaScrat
           .scale = forward.scale};
 }
 
-/// Normalises the heads of q and k in `qkv` into s.qk.
+/// Returns the residual stream between attention and the MLP.
+const TensorView& mid_of(const LlamaScratch& s, const KeptActivations& a) {
+  return s.mid ? s.mid : a.x_mid;
+}
+
+/// Returns what attention reads: the layer's input, normalised if the layer does that.
+ConstTensorView attention_input(const LlamaScratch& s, const ConstTensorView& x) {
+  return s.n1 ? ConstTensorView(s.n1) : x;
+}
+
+/// Returns what the MLP reads.
+const TensorView& mlp_input(const LayerSpec& layer, const LlamaScratch& s,
+                            const KeptActivations& a) {
+  return layer.has(NormId::kMlp) ? s.n2 : mid_of(s, a);
+}
+
+/// Normalises q and k in `qkv` into s.qk.
 void normalise_heads(const LayerRunner& run, const LlamaScratch& s, const TensorView& qkv,
-                     double eps) {
-  const std::int64_t h = run.layer().attention.heads;
-  const std::int64_t kv = run.layer().attention.kv_heads;
-  const std::int64_t d = run.layer().attention.head_size;
-  run(HeadNormForward{.x = heads_of(qkv, 0, h, d),
-                      .weight = run.weight(NormId::kQuery),
-                      .y = heads_of(s.qk, 0, h, d),
-                      .rstd = s.query_rstd,
-                      .eps = eps});
-  run(HeadNormForward{.x = heads_of(qkv, h * d, kv, d),
-                      .weight = run.weight(NormId::kKey),
-                      .y = heads_of(s.qk, h * d, kv, d),
-                      .rstd = s.key_rstd,
-                      .eps = eps});
+                     const ModelSpec& spec) {
+  for (const NormedHeads& of : normed_heads(run.layer().attention)) {
+    const TensorView& rstd = of.id == NormId::kQuery ? s.query_rstd : s.key_rstd;
+    run.normalise(of, qkv, s.qk, rstd, spec);
+  }
 }
 
 /// Turns the gradients of normalised heads, which s.d_qkv begins with, into those of q and k in
 /// `qkv`, and adds to the gradients of the norms' weights.
-void differentiate_heads(const LayerRunner& run, const LlamaScratch& s, const TensorView& qkv) {
-  const std::int64_t h = run.layer().attention.heads;
-  const std::int64_t kv = run.layer().attention.kv_heads;
-  const std::int64_t d = run.layer().attention.head_size;
-  const auto differentiate = [&](NormId id, std::int64_t begin, std::int64_t heads,
-                                 const TensorView& rstd) {
-    const TensorView gradient = heads_of(s.d_qkv, begin, heads, d);
-    run(HeadNormBackward{.dy = gradient,
-                         .x = heads_of(qkv, begin, heads, d),
-                         .weight = run.weight(id),
-                         .rstd = rstd,
-                         .dx = gradient,
-                         .d_weight = run.gradient(id),
-                         .workspace = s.head_partials});
-  };
-  differentiate(NormId::kQuery, 0, h, s.query_rstd);
-  differentiate(NormId::kKey, h * d, kv, s.key_rstd);
+void differentiate_heads(const LayerRunner& run, const LlamaScratch& s, const TensorView& qkv,
+                         const ModelSpec& spec) {
+  for (const NormedHeads& of : normed_heads(run.layer().attention)) {
+    const TensorView& rstd = of.id == NormId::kQuery ? s.query_rstd : s.key_rstd;
+    const TensorView workspace(s.head_partials.data, s.head_partials.dtype,
+                               Shape{s.head_partials.rows(), run.layer().norm(of.id).width});
+    if (of.one_by_one(run.layer())) {
+      run(HeadNormBackward{.dy = of.apart(s.d_qkv),
+                           .x = of.apart(qkv),
+                           .weight = run.weight(of.id),
+                           .rstd = rstd,
+                           .dx = of.apart(s.d_qkv),
+                           .d_weight = run.gradient(of.id),
+                           .workspace = workspace});
+    } else {
+      run(RmsNormBackward{.dy = of.joined(s.d_qkv),
+                          .x = of.joined(qkv),
+                          .weight = run.weight(of.id),
+                          .rstd = rstd,
+                          .d_residual = {},
+                          .dx = of.joined(s.d_qkv),
+                          .d_weight = run.gradient(of.id),
+                          .workspace = workspace,
+                          .offset = spec.norm_offset});
+    }
+  }
 }
 
 /// Gives everybody the same address, where only shapes are looked at: a view without one would
@@ -114,7 +130,7 @@ void Llama::prepare(Kernels& kernels, const ModelSpec& spec, const LlamaSizes& s
   segments.uniform_length = sizes.row_tokens;
   segments.self_attention = true;
   const KeptActivations a{
-      .o = s.o, .lse = s.lse, .x_mid = s.x_mid, .qkv = s.qkv, .gate_up = s.gate_up};
+      .o = s.o, .lse = s.lse, .x_mid = s.x_mid, .qkv = s.qkv, .gate_up = s.gate_up, .down = s.down};
   for (const LayerSpec& kind : spec.kinds) {
     kernels.prepare(attention_forward(kind.attention, s, a, segments));
     kernels.prepare(attention_backward(kind.attention, s, a, segments));
@@ -128,26 +144,22 @@ KeptActivations Llama::places(const KeptActivations& kept) const {
           .lse = kept.lse ? kept.lse : s.lse,
           .x_mid = kept.x_mid ? kept.x_mid : s.x_mid,
           .qkv = kept.qkv ? kept.qkv : s.qkv,
-          .gate_up = kept.gate_up ? kept.gate_up : s.gate_up};
+          .gate_up = kept.gate_up ? kept.gate_up : s.gate_up,
+          .down = kept.down ? kept.down : s.down};
 }
 
 /// Runs the forward list of a layer up to [gate | up], into `a` and the norms' scratch, which is
-/// everything that backward needs. Leaves out the operators whose results are `there` already.
+/// everything that backward needs of that. Leaves out the operators whose results are `there`
+/// already.
 void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, ConstTensorView x,
                               const KeptActivations& there, const KeptActivations& a) {
   const LlamaScratch& s = memory_.scratch;
-  const AttentionSpec& attention = run.layer().attention;
-  const double eps = spec_.norm_eps;
+  const LayerSpec& layer = run.layer();
+  const AttentionSpec& attention = layer.attention;
 
-  run(RmsNormForward{.x = x,
-                     .residual = {},
-                     .weight = run.weight(NormId::kAttention),
-                     .sum = {},
-                     .y = s.n1,
-                     .rstd = s.rstd1,
-                     .eps = eps});
-  if (!there.qkv) run.linear(LinearId::kQkv, s.n1, a.qkv);
-  if (s.qk) normalise_heads(run, s, a.qkv, eps);
+  if (layer.has(NormId::kAttention)) run(run.norm(NormId::kAttention, x, s.n1, s.rstd1, spec_));
+  if (!there.qkv) run.linear(LinearId::kQkv, attention_input(s, x), a.qkv);
+  if (s.qk) normalise_heads(run, s, a.qkv, spec_);
   if (!there.qkv || s.qk) {
     const std::int64_t turned = attention.heads + attention.kv_heads;
     run(Rope{.x = heads_of(rotated(s, a), 0, turned, attention.head_size),
@@ -156,22 +168,37 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
              .sin = memory_.rope.sin});
   }
   if (!there.o) run(attention_forward(attention, s, a, batch.segments));
-  // The norm reads the rounded sum, so its bits are the same whether the sum is there or made now.
-  RmsNormForward mlp_norm{.x = a.x_mid,
-                          .residual = {},
-                          .weight = run.weight(NormId::kMlp),
-                          .sum = {},
-                          .y = s.n2,
-                          .rstd = s.rstd2,
-                          .eps = eps};
-  if (!there.x_mid) {
-    run.linear(LinearId::kAttentionOut, a.o, a.x_mid);
-    mlp_norm.x = x;
-    mlp_norm.residual = a.x_mid;
-    mlp_norm.sum = a.x_mid;
+  if (!there.x_mid) run.linear(LinearId::kAttentionOut, a.o, a.x_mid);
+  const bool normed = layer.has(NormId::kAttentionOut);
+  if (normed) run(run.norm(NormId::kAttentionOut, a.x_mid, s.mid, s.out_rstd1, spec_));
+  // What `mid` holds by now is still to be added to x, unless it was kept as the sum.
+  const bool adds = normed || !there.x_mid;
+  const TensorView& mid = mid_of(s, a);
+  if (layer.has(NormId::kMlp)) {
+    // The norm reads the rounded sum, so its bits are the same whether the sum is there or made
+    // now.
+    RmsNormForward norm = run.norm(NormId::kMlp, mid, s.n2, s.rstd2, spec_);
+    if (adds) {
+      norm.x = x;
+      norm.residual = mid;
+      norm.sum = mid;
+    }
+    run(norm);
+  } else if (adds) {
+    run(ResidualAdd{.a = x, .b = mid, .y = mid});
   }
-  run(mlp_norm);
-  if (!there.gate_up) run.linear(LinearId::kGateUp, s.n2, a.gate_up);
+  if (!there.gate_up) run.linear(LinearId::kGateUp, mlp_input(layer, s, a), a.gate_up);
+}
+
+/// Normalises what the MLP gives, a.down, into y, and makes it first unless it is `there`.
+void Llama::mlp_output(const LayerRunner& run, const KeptActivations& there,
+                       const KeptActivations& a, const TensorView& y) {
+  const LlamaScratch& s = memory_.scratch;
+  if (!there.down) {
+    run(SwigluForward{.gate_up = a.gate_up, .y = s.act, .activation = run.layer().activation});
+    run.linear(LinearId::kDown, s.act, a.down);
+  }
+  run(run.norm(NormId::kMlpOut, a.down, y, s.out_rstd2, spec_));
 }
 
 void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, const CellBatch& batch,
@@ -181,9 +208,42 @@ void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, con
   const LlamaScratch& s = memory_.scratch;
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, {}, a);
-  run(SwigluForward{.gate_up = a.gate_up, .y = s.act});
-  run.linear(LinearId::kDown, s.act, y);
-  run(ResidualAdd{.a = a.x_mid, .b = y, .y = y});
+  if (run.layer().has(NormId::kMlpOut)) {
+    mlp_output(run, {}, a, y);
+  } else {
+    run(SwigluForward{.gate_up = a.gate_up, .y = s.act, .activation = run.layer().activation});
+    run.linear(LinearId::kDown, s.act, y);
+  }
+  run(ResidualAdd{.a = mid_of(s, a), .b = y, .y = y});
+}
+
+/// Takes d, the gradient of the layer's output, through the MLP: s.d_mid becomes that of the stream
+/// between attention and MLP. act holds d_act and then act again; gate_up becomes its gradient.
+void Llama::mlp_backward(const LayerRunner& run, const KeptActivations& there,
+                         const KeptActivations& a, const TensorView& d) {
+  const LlamaScratch& s = memory_.scratch;
+  const LayerSpec& layer = run.layer();
+  const bool normed = layer.has(NormId::kMlpOut);
+  if (normed) {
+    mlp_output(run, there, a, s.d_mid);
+    run(run.norm_backward(NormId::kMlpOut,
+                          {.dy = d, .x = a.down, .rstd = s.out_rstd2, .dx = s.d_mid}, s, spec_));
+  }
+  const TensorView& d_down = normed ? s.d_mid : d;
+  run.input_gradient(LinearId::kDown, d_down, s.act);
+  run(SwigluBackward{.d_y = s.act,
+                     .gate_up = a.gate_up,
+                     .d_gate_up = a.gate_up,
+                     .y = s.act,
+                     .activation = layer.activation});
+  run.weight_gradient(LinearId::kDown, d_down, s.act);
+  run.input_gradient(LinearId::kGateUp, a.gate_up, s.d_mid);
+  run.weight_gradient(LinearId::kGateUp, a.gate_up, mlp_input(layer, s, a));
+  if (!layer.has(NormId::kMlp)) return run(ResidualAdd{.a = d, .b = s.d_mid, .y = s.d_mid});
+  run(run.norm_backward(
+      NormId::kMlp,
+      {.dy = s.d_mid, .x = mid_of(s, a), .rstd = s.rstd2, .d_residual = d, .dx = s.d_mid}, s,
+      spec_));
 }
 
 void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
@@ -194,40 +254,30 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &backward);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
+  mlp_backward(run, kept, a, d);
 
-  // MLP. act holds d_act and then act again; gate_up becomes its gradient.
-  run.input_gradient(LinearId::kDown, d, s.act);
-  run(SwigluBackward{.d_y = s.act, .gate_up = a.gate_up, .d_gate_up = a.gate_up, .y = s.act});
-  run.weight_gradient(LinearId::kDown, d, s.act);
-  run.input_gradient(LinearId::kGateUp, a.gate_up, s.d_mid);
-  run.weight_gradient(LinearId::kGateUp, a.gate_up, s.n2);
-  run(RmsNormBackward{.dy = s.d_mid,
-                      .x = a.x_mid,
-                      .weight = run.weight(NormId::kMlp),
-                      .rstd = s.rstd2,
-                      .d_residual = d,
-                      .dx = s.d_mid,
-                      .d_weight = run.gradient(NormId::kMlp),
-                      .workspace = s.norm_partials});
-
-  // Attention. n2 is free from here on and takes the gradient of n1.
-  run.input_gradient(LinearId::kAttentionOut, s.d_mid, s.d_o);
-  run.weight_gradient(LinearId::kAttentionOut, s.d_mid, a.o);
+  // Attention. n2 is free from here on and takes gradients: of what the norm after attention reads,
+  // and then of what attention reads.
+  const bool normed = run.layer().has(NormId::kAttentionOut);
+  if (normed) {
+    run(run.norm_backward(NormId::kAttentionOut,
+                          {.dy = s.d_mid, .x = a.x_mid, .rstd = s.out_rstd1, .dx = s.n2}, s,
+                          spec_));
+  }
+  const TensorView& d_out = normed ? s.n2 : s.d_mid;
+  run.input_gradient(LinearId::kAttentionOut, d_out, s.d_o);
+  run.weight_gradient(LinearId::kAttentionOut, d_out, a.o);
   AttentionBackward attention = attention_backward(run.layer().attention, s, a, batch.segments);
   attention.rotation = {
       .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin};
   run(attention);
-  if (s.qk) differentiate_heads(run, s, a.qkv);
+  if (s.qk) differentiate_heads(run, s, a.qkv, spec_);
   run.input_gradient(LinearId::kQkv, s.d_qkv, s.n2);
-  run.weight_gradient(LinearId::kQkv, s.d_qkv, s.n1);
-  run(RmsNormBackward{.dy = s.n2,
-                      .x = x,
-                      .weight = run.weight(NormId::kAttention),
-                      .rstd = s.rstd1,
-                      .d_residual = s.d_mid,
-                      .dx = d,
-                      .d_weight = run.gradient(NormId::kAttention),
-                      .workspace = s.norm_partials});
+  run.weight_gradient(LinearId::kQkv, s.d_qkv, attention_input(s, x));
+  if (!s.n1) return run(ResidualAdd{.a = s.d_mid, .b = s.n2, .y = d});
+  run(run.norm_backward(NormId::kAttention,
+                        {.dy = s.n2, .x = x, .rstd = s.rstd1, .d_residual = s.d_mid, .dx = d}, s,
+                        spec_));
 }
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "heads.h"
 #include "strata/model/llama.h"
 #include "strata/ops/bias.h"
 #include "strata/ops/head_norm.h"
@@ -26,32 +27,42 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   const auto unless_kept = [&](KeepLevel from, std::string_view name, DType dtype, Shape shape) {
     return z.kept_by_all >= from ? TensorView() : make(name, dtype, shape);
   };
-  n1 = make("scratch.attention_norm", x, {n, spec.width});
+  if (layer.has(NormId::kAttention)) n1 = make("scratch.attention_norm", x, {n, spec.width});
   qkv = unless_kept(KeepLevel::kSelective, "scratch.qkv", x, {n, qkv_width});
   if (layer.normalises_heads()) {
     qk = make("scratch.normed_heads", x, {n, query_width + layer.attention.kv_width()});
   }
   o = unless_kept(KeepLevel::kAttention, "scratch.attention", x, {n, query_width});
   x_mid = unless_kept(KeepLevel::kAttentionOut, "scratch.x_mid", x, {n, spec.width});
+  if (layer.has(NormId::kAttentionOut)) mid = make("scratch.mid", x, {n, spec.width});
   n2 = make("scratch.mlp_norm", x, {n, spec.width});
   gate_up =
       unless_kept(KeepLevel::kFull, "scratch.gate_up", x, {n, layer.linear(LinearId::kGateUp).out});
   act = make("scratch.act", x, {n, layer.linear(LinearId::kDown).in});
+  if (layer.has(NormId::kMlpOut)) {
+    down = unless_kept(KeepLevel::kAttentionOut, "scratch.down", x, {n, spec.width});
+  }
   d_mid = make("scratch.d_mid", x, {n, spec.width});
   d_o = make("scratch.d_attention", x, {n, query_width});
   d_qkv = make("scratch.d_qkv", x, {n, qkv_width});
   rstd1 = make("scratch.rstd", a, {n});
   rstd2 = make("scratch.rstd", a, {n});
+  if (layer.has(NormId::kAttentionOut)) out_rstd1 = make("scratch.rstd", a, {n});
+  if (layer.has(NormId::kMlpOut)) out_rstd2 = make("scratch.rstd", a, {n});
   lse = unless_kept(KeepLevel::kAttention, "scratch.lse", a, {heads, n});
   delta = make("scratch.delta", a, {heads, n});
   if (z.add_dq) {
     dq_sum = make("scratch.dq_sum", a, {n, heads, layer.attention.head_size});
   }
   if (layer.normalises_heads()) {
-    query_rstd = make("scratch.query_rstd", a, {n, heads});
-    key_rstd = make("scratch.key_rstd", a, {n, layer.attention.kv_heads});
+    const auto rstd_shape = [&](const NormedHeads& of) {
+      return of.one_by_one(layer) ? Shape{n, of.heads} : Shape{n};
+    };
+    const auto [queries, keys] = normed_heads(layer.attention);
+    query_rstd = make("scratch.query_rstd", a, rstd_shape(queries));
+    key_rstd = make("scratch.key_rstd", a, rstd_shape(keys));
     head_partials = make("scratch.normed_heads_partials", a,
-                         {HeadNormBackward::kWorkspaceRows, layer.attention.head_size});
+                         {HeadNormBackward::kWorkspaceRows, layer.norm(NormId::kQuery).width});
   }
   norm_partials = make("scratch.norm_partials", a, {RmsNormBackward::kWorkspaceRows, spec.width});
   std::int64_t widest_bias = 0;

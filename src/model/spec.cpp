@@ -26,14 +26,22 @@ const Norm& LayerSpec::norm(NormId id) const {
   return *found;
 }
 
-bool LayerSpec::normalises_heads() const {
-  return std::ranges::find(norms, NormId::kQuery, &Norm::id) != norms.end();
+bool LayerSpec::has(NormId id) const {
+  return std::ranges::find(norms, id, &Norm::id) != norms.end();
 }
+
+bool LayerSpec::normalises_heads() const { return has(NormId::kQuery); }
 
 void ModelSpec::require_common() const {
   for (const LayerSpec& other : kinds) {
-    bool alike = other.attention == common().attention &&
-                 other.normalises_heads() == common().normalises_heads();
+    bool alike = other.attention == common().attention && other.activation == common().activation;
+    for (const EnumName<NormId>& norm : kNormNames) {
+      alike = alike && other.has(norm.value) == common().has(norm.value);
+    }
+    if (norm_offset != 0 && other.normalises_heads() &&
+        other.norm(NormId::kQuery).width == other.attention.head_size) {
+      throw std::logic_error("norms of single heads have no offset");
+    }
     for (const Linear& linear : other.linears) {
       const Linear& first = common().linear(linear.id);
       alike = alike && linear.in == first.in && linear.out == first.out &&

@@ -23,7 +23,10 @@ constexpr double kLinkShare = 0.8;
 std::optional<double> forward_link_bytes(const Setup& s) {
   const double peak = s.hardware.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
   if (!(peak > 0)) return std::nullopt;
-  double flops = s.spec.common().linear(LinearId::kDown).flops();  // of which nothing is kept
+  const LayerSpec& layer = s.spec.common();
+  double flops = 0;
+  // Of the last product nothing is kept, unless a norm reads it.
+  if (!layer.has(NormId::kMlpOut)) flops = layer.linear(LinearId::kDown).flops();
   for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
   const double forward_s =
       flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);

@@ -69,6 +69,7 @@ constexpr KeyRule kRules[] = {
     {"model.residual_multiplier", KeyEffect::kModel},
     {"model.attention_multiplier", KeyEffect::kModel},
     {"model.logits_scaling", KeyEffect::kModel},
+    {"model.attention_out_bias", KeyEffect::kModel},
     {"data.train", KeyEffect::kData},
     {"data.validation", KeyEffect::kFree},
     {"data.sequence_length", KeyEffect::kNumbers},

@@ -237,6 +237,20 @@ TEST_CASE("losses, gradients and weights after five steps are PyTorch's, in f64"
   }
 }
 
+TEST_CASE("gradients are PyTorch's whatever is kept, with norms of what layers add, in f64") {
+  const GoldenModel golden = load_golden_model("olmo2");
+  for (const KeepLevel level : kKeepLevels) {
+    INFO("level " << static_cast<int>(level));
+    RunConfig config = golden_config(golden, DType::kF64);
+    config.schedule.activations = level;
+    const GoldenRun run = train_golden(golden, config, 1);
+    for (const auto& [tensor, expected] : golden.gradients) {
+      INFO(tensor);
+      CHECK(relative_error(run.first_gradients.at(tensor), expected) < 1e-9);
+    }
+  }
+}
+
 TEST_CASE("logits are PyTorch's, in f64") {
   for (const std::string name : kGoldenModels) {
     INFO(name);
@@ -276,7 +290,8 @@ TEST_CASE("training in f32 and bf16 stays as close to f64 as PyTorch's own") {
 }
 
 /// Head dim 64, and models with what a LLaMA does not have.
-constexpr const char* kModelsOnGpu[] = {"gqa_tied_llama3", "qwen2", "biased", "qwen3"};
+constexpr const char* kModelsOnGpu[] = {"gqa_tied_llama3", "qwen2", "biased", "qwen3",
+                                        "granite",         "olmo2", "gemma"};
 
 TEST_CASE("logits on the GPU are as close to f64 as PyTorch's own", "[cuda]") {
   if (without_gpu()) return;

@@ -69,6 +69,74 @@ TEST_CASE("a new Granite that leaves the scale of scores open says it in its con
   CHECK(read.attention_multiplier == 1 / std::sqrt(16.0));
 }
 
+TEST_CASE("an OLMo 2 is read with the defaults of its class") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("Olmo2ForCausalLM", "olmo2", more));
+  };
+  const LlamaConfig c = load(R"("attention_bias": false, "attention_dropout": 0.0,
+      "hidden_act": "silu", "rope_scaling": null)");
+  CHECK(c.model_type == ModelType::kOlmo2);
+  CHECK(c.rms_norm_eps == 1e-5);
+  CHECK(c.max_position_embeddings == 2048);
+  CHECK(load("") == c);
+  require_written(c);
+  CHECK(load(R"("attention_bias": true)").attention_bias);
+  CHECK_THROWS_WITH(load(R"("mlp_bias": true)"), ContainsSubstring("mlp_bias"));
+  CHECK_THROWS_WITH(load(R"("clip_qkv": 8)"), ContainsSubstring("clip_qkv"));
+  CHECK_THROWS_WITH(parse(text_of("Olmo3ForCausalLM", "olmo3", "")), ContainsSubstring("Olmo3"));
+}
+
+TEST_CASE("a Seed-OSS is read with the biases that its config asks for, and without dropout") {
+  const std::string kept = R"("attention_dropout": 0.0, "residual_dropout": 0)";
+  const auto load = [](const std::string& more) {
+    return parse(text_of("SeedOssForCausalLM", "seed_oss", more));
+  };
+  const LlamaConfig c = load(kept + R"(, "num_key_value_heads": 2)");
+  CHECK(c.model_type == ModelType::kSeedOss);
+  CHECK(c.attention_bias);
+  CHECK_FALSE(c.attention_out_bias);
+  CHECK_FALSE(c.mlp_bias);
+  CHECK(c.head_size() == 128);
+  CHECK(c.max_position_embeddings == 524288);
+  require_written(c);
+  LlamaConfig other = load(kept + R"(, "num_key_value_heads": 2, "attention_bias": false,
+      "attention_out_bias": true, "mlp_bias": true, "head_dim": 8)");
+  CHECK_FALSE(other.attention_bias);
+  CHECK(other.attention_out_bias);
+  CHECK(other.mlp_bias);
+  require_written(other);
+  CHECK_THROWS_WITH(load(kept), ContainsSubstring("takes 8, no divisor"));
+  CHECK_THROWS_WITH(load(""), ContainsSubstring("attention_dropout: is missing") &&
+                                  ContainsSubstring("residual_dropout: is missing"));
+  CHECK_THROWS_WITH(load(R"("attention_dropout": 0.1, "residual_dropout": 0.1)"),
+                    ContainsSubstring("attention_dropout: strata drops nothing out") &&
+                        ContainsSubstring("residual_dropout: strata drops nothing out"));
+}
+
+TEST_CASE("the first Gemma is read with its activation under all names that transformers takes") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("GemmaForCausalLM", "gemma",
+                         R"("num_key_value_heads": 1)" + (more.empty() ? "" : ", " + more)));
+  };
+  const LlamaConfig c = load("");
+  CHECK(c.model_type == ModelType::kGemma);
+  CHECK(c.tie_word_embeddings);
+  CHECK(c.head_size() == 256);
+  CHECK(c.max_position_embeddings == 8192);
+  CHECK(c.rms_norm_eps == 1e-6);
+  require_written(c);
+  CHECK_FALSE(load(R"("tie_word_embeddings": false)").tie_word_embeddings);
+  CHECK(load(R"("hidden_act": "gelu", "hidden_activation": null)") == c);
+  CHECK(load(R"("hidden_act": "gelu", "hidden_activation": "gelu_pytorch_tanh")") == c);
+  CHECK_THROWS_WITH(load(R"("hidden_act": "silu")"), ContainsSubstring("hidden_act: only"));
+  CHECK_THROWS_WITH(load(R"("hidden_activation": "relu")"),
+                    ContainsSubstring("hidden_activation: only"));
+  CHECK_THROWS_WITH(load(R"("use_bidirectional_attention": true)"),
+                    ContainsSubstring("use_bidirectional_attention"));
+  CHECK_THROWS_WITH(parse(text_of("GemmaForCausalLM", "gemma", "")),
+                    ContainsSubstring("takes 16, no divisor"));
+}
+
 TEST_CASE("keys of one family are refused in a config of another") {
   LlamaConfig c = parse(text_of("LlamaForCausalLM", "llama", ""));
   c.residual_multiplier = 0.5;

@@ -133,6 +133,60 @@ TEST_CASE("a Granite multiplies embeddings, branches, scores and logits") {
   CHECK(spec.common().linear(LinearId::kGateUp).multiplier == 1);
 }
 
+TEST_CASE("an OLMo 2 has norms of what its branches give, and of all of q and k") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kOlmo2;
+  const ModelSpec spec = spec_of(m);
+  const LayerSpec& layer = spec.common();
+  CHECK(!layer.has(NormId::kAttention));
+  CHECK(!layer.has(NormId::kMlp));
+  CHECK(layer.norm(NormId::kQuery).width == 24);
+  CHECK(layer.norm(NormId::kKey).width == 12);
+  CHECK(layer.norm(NormId::kMlpOut).width == 20);
+  const ModelLayout layout = make_layout(spec);
+  const Block& block = layout.blocks[layout.block_of_layer(1)];
+  REQUIRE(block.segments.size() == 8);
+  CHECK(block.segments[0].name == "layers.1.qkv");
+  CHECK(block.segments[6].name == "layers.1.attention_out_norm");
+  CHECK(block.segments[6].sources[0].name == "model.layers.1.post_attention_layernorm.weight");
+  CHECK(block.segments[7].name == "layers.1.mlp_out_norm");
+}
+
+TEST_CASE("a Seed-OSS has biases of q, k and v apart from that of the projection") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kSeedOss;
+  m.attention_bias = true;
+  CHECK(spec_of(m).common().linear(LinearId::kQkv).has_bias());
+  CHECK(!spec_of(m).common().linear(LinearId::kAttentionOut).has_bias());
+  m.attention_bias = false;
+  m.attention_out_bias = true;
+  CHECK(!spec_of(m).common().linear(LinearId::kQkv).has_bias());
+  CHECK(spec_of(m).common().linear(LinearId::kAttentionOut).has_bias());
+}
+
+TEST_CASE("a Gemma's norms begin as 0, to which 1 is added") {
+  LlamaConfig m = model(true);
+  m.model_type = ModelType::kGemma;
+  const ModelSpec spec = spec_of(m);
+  CHECK(spec.norm_offset == 1);
+  CHECK(spec.embedding_scale == 4.472136020660400390625);  // sqrt(20) in f32
+  CHECK(spec.common().activation == Activation::kGeluTanh);
+  const ModelLayout layout = make_layout(spec);
+  const Segment& norm = layout.blocks[layout.block_of_layer(0)].segments[0];
+  CHECK(norm.name == "layers.0.attention_norm");
+  CHECK(norm.initializer == Initializer::kZeros);
+  CHECK(!norm.decay);
+  CHECK(norm.shape_of(norm.sources[0]) == std::vector<std::int64_t>{20});
+}
+
+TEST_CASE("norms of single heads with an offset are refused") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kQwen3;
+  ModelSpec spec = spec_of(m);
+  spec.norm_offset = 1;
+  CHECK_THROWS_WITH(make_layout(spec), "norms of single heads have no offset");
+}
+
 TEST_CASE("a LLaMA has the biases that its config asks for") {
   LlamaConfig m = model(false);
   const auto biases = [&] {
@@ -198,6 +252,8 @@ TEST_CASE("kinds that attend otherwise or have other widths are refused") {
   refused([](LayerSpec& layer) { layer.linears.front().out += 6; });
   refused([](LayerSpec& layer) { layer.linears.front().bias_sources = {{"bias", 48}}; });
   refused([](LayerSpec& layer) { layer.norms.push_back({NormId::kQuery, 6, "norm"}); });
+  refused([](LayerSpec& layer) { layer.norms.pop_back(); });
+  refused([](LayerSpec& layer) { layer.activation = Activation::kGelu; });
 }
 
 TEST_CASE("a linear with a bias and a multiplier is refused") {

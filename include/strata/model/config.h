@@ -24,11 +24,16 @@ enum class ModelType : std::uint8_t {
   kQwen2,    ///< also Qwen2.5: without a window; q, k and v have biases
   kQwen3,    ///< without a window or experts; heads of q and k are normalised
   kGranite,  ///< without experts; embeddings, branches, scores and logits are multiplied
+  kOlmo2,    ///< norms come after attention and the MLP; all of q and of k is normalised
+  kSeedOss,  ///< biases as its config says
+  kGemma,    ///< the first Gemma: gated by GELU, norms of 1 + weight, embeddings times sqrt(C)
 };
 inline constexpr EnumName<ModelType> kModelTypeNames[] = {
     {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"},
     {ModelType::kPhi3, "phi3"},   {ModelType::kQwen2, "qwen2"},
-    {ModelType::kQwen3, "qwen3"}, {ModelType::kGranite, "granite"}};
+    {ModelType::kQwen3, "qwen3"}, {ModelType::kGranite, "granite"},
+    {ModelType::kOlmo2, "olmo2"}, {ModelType::kSeedOss, "seed_oss"},
+    {ModelType::kGemma, "gemma"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -88,6 +93,7 @@ struct LlamaConfig {
   double residual_multiplier = 1;              ///< of what attention and the MLP add
   std::optional<double> attention_multiplier;  ///< of scores; absent: 1 / sqrt(D)
   double logits_scaling = 1;                   ///< logits are divided by it
+  bool attention_out_bias = false;  ///< of a Seed-OSS, for which attention_bias is of q, k and v
 
   void fields(FieldList& f);
   bool operator==(const LlamaConfig&) const = default;

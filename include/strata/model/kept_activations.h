@@ -17,7 +17,7 @@ namespace strata {
 enum class KeepLevel : std::uint8_t {
   kRecompute,     ///< nothing: backward runs the layer again
   kAttention,     ///< o and its log-sum-exp: saves attention
-  kAttentionOut,  ///< and x_mid: saves the product after attention
+  kAttentionOut,  ///< and x_mid, and down if a norm reads it: saves the products that give them
   kSelective,     ///< and q, k, v: saves the product before attention
   kFull,          ///< and [gate | up]: saves their product; two norms run again and no more
 };
@@ -30,9 +30,11 @@ inline constexpr KeepLevel kKeepLevels[] = {KeepLevel::kRecompute, KeepLevel::kA
 struct KeptActivations {
   TensorView o;      ///< [N, H * D] X, what attention returns
   TensorView lse;    ///< [H, N] A, its log-sum-exp
-  TensorView x_mid;  ///< [N, C] X, the residual stream between attention and MLP
+  TensorView x_mid;  ///< [N, C] X, the residual stream between attention and MLP, or what a norm
+                     ///< of what is added to it there reads
   TensorView qkv;  ///< [N, (H + 2 K) * D] X; q and k rotated, or as norms of their heads read them
   TensorView gate_up;  ///< [N, 2 F] X
+  TensorView down{};   ///< [N, C] X, what the norm of what the MLP adds reads
 };
 
 /// One of these tensors as plans and KeptStore see it: how large it is and what it saves.

@@ -103,6 +103,10 @@ class Llama {
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
   void layer_activations(const LayerRunner& run, const CellBatch& batch, ConstTensorView x,
                          const KeptActivations& there, const KeptActivations& a);
+  void mlp_output(const LayerRunner& run, const KeptActivations& there, const KeptActivations& a,
+                  const TensorView& y);
+  void mlp_backward(const LayerRunner& run, const KeptActivations& there, const KeptActivations& a,
+                    const TensorView& d);
   HeadChunk head_chunk(const CellRunner& run, const HeadWeights& w, const CellBatch& batch,
                        std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
                        TensorView loss);

@@ -32,24 +32,28 @@ struct LlamaScratch {
   /// Takes them in this order.
   LlamaScratch(const ModelSpec& spec, const LlamaSizes& sizes, Allocator& memory);
 
-  TensorView n1;       ///< [N, C] X, the layer's input, normalised
-  TensorView qkv;      ///< [N, (H + 2 K) * D] X; q and k rotated, or as `qk` reads them
-  TensorView qk;       ///< [N, (H + K) * D] X, normalised and rotated; absent without such norms
-  TensorView o;        ///< [N, H * D] X, what attention returns
-  TensorView x_mid;    ///< [N, C] X, the residual stream between attention and MLP
-  TensorView n2;       ///< [N, C] X, x_mid normalised
-  TensorView gate_up;  ///< [N, 2 F] X
-  TensorView act;      ///< [N, F] X, what SwiGLU makes of gate_up
-  TensorView d_mid;    ///< [N, C] X
-  TensorView d_o;      ///< [N, H * D] X
-  TensorView d_qkv;    ///< [N, (H + 2 K) * D] X
-  TensorView rstd1, rstd2;   ///< [N] A, of the two norms
-  TensorView lse;            ///< [H, N] A
-  TensorView delta;          ///< [H, N] A
-  TensorView dq_sum;         ///< [N, H, D] A; absent unless LlamaSizes::add_dq
-  TensorView query_rstd;     ///< [N, H] A; absent as `qk` is
-  TensorView key_rstd;       ///< [N, K] A; absent as `qk` is
-  TensorView head_partials;  ///< [HeadNormBackward::kWorkspaceRows, D] A; absent as `qk` is
+  TensorView n1;     ///< [N, C] X, the layer's input, normalised; absent without such a norm
+  TensorView qkv;    ///< [N, (H + 2 K) * D] X; q and k rotated, or as `qk` reads them
+  TensorView qk;     ///< [N, (H + K) * D] X, normalised and rotated; absent without such norms
+  TensorView o;      ///< [N, H * D] X, what attention returns
+  TensorView x_mid;  ///< [N, C] X, the residual stream between attention and MLP, or what `mid` is
+                     ///< made of
+  TensorView mid;    ///< [N, C] X, that stream where a norm reads x_mid; else absent
+  TensorView n2;     ///< [N, C] X, the stream normalised
+  TensorView gate_up;       ///< [N, 2 F] X
+  TensorView act;           ///< [N, F] X, what SwiGLU makes of gate_up
+  TensorView down;          ///< [N, C] X, what a norm of the MLP's output reads; absent without one
+  TensorView d_mid;         ///< [N, C] X
+  TensorView d_o;           ///< [N, H * D] X
+  TensorView d_qkv;         ///< [N, (H + 2 K) * D] X
+  TensorView rstd1, rstd2;  ///< [N] A, of the norms before attention and MLP
+  TensorView out_rstd1, out_rstd2;  ///< [N] A, of the norms after them, or absent
+  TensorView lse;                   ///< [H, N] A
+  TensorView delta;                 ///< [H, N] A
+  TensorView dq_sum;                ///< [N, H, D] A; absent unless LlamaSizes::add_dq
+  TensorView query_rstd;     ///< [N, H] A, or [N] if q is normalised as a whole; absent as `qk` is
+  TensorView key_rstd;       ///< [N, K] A, or [N]
+  TensorView head_partials;  ///< [HeadNormBackward::kWorkspaceRows, width of q's norm] A
   TensorView norm_partials;  ///< [RmsNormBackward::kWorkspaceRows, C] A
   TensorView bias_partials;  ///< [BiasBackward::kWorkspaceRows, widest bias] A; absent without any
   TensorView head_n;         ///< [head_chunk, C] X

@@ -15,6 +15,7 @@
 
 #include "strata/base/fields.h"
 #include "strata/model/config.h"
+#include "strata/ops/swiglu.h"
 
 namespace strata {
 
@@ -50,15 +51,19 @@ static_assert(std::size(kBiasNames) == kLinears);
 
 /// The norms that a layer may have.
 enum class NormId : std::uint8_t {
-  kAttention,  ///< of what attention reads
-  kMlp,        ///< of what the MLP reads
-  kQuery,      ///< of each head of queries by itself, before they are rotated
-  kKey,        ///< of keys; a layer has both or neither
+  kAttention,     ///< of what attention reads
+  kMlp,           ///< of what the MLP reads
+  kQuery,         ///< of each head of queries by itself, or of all of them, before they are rotated
+  kKey,           ///< of keys; a layer has both or neither
+  kAttentionOut,  ///< of what attention's projection gives, before it is added
+  kMlpOut,        ///< of what the MLP gives, before it is added
 };
 inline constexpr EnumName<NormId> kNormNames[] = {{NormId::kAttention, "attention_norm"},
                                                   {NormId::kMlp, "mlp_norm"},
                                                   {NormId::kQuery, "query_norm"},
-                                                  {NormId::kKey, "key_norm"}};
+                                                  {NormId::kKey, "key_norm"},
+                                                  {NormId::kAttentionOut, "attention_out_norm"},
+                                                  {NormId::kMlpOut, "mlp_out_norm"}};
 inline constexpr std::size_t kNorms = std::size(kNormNames);
 static_assert(kNormNames[kNorms - 1].value == NormId(kNorms - 1));
 /// Returns the name of its segment.
@@ -116,16 +121,19 @@ struct AttentionSpec {
   [[nodiscard]] std::int64_t kv_width() const { return kv_heads * head_size; }
 };
 
-/// One layer: x += attention(norm(x)), then x += mlp(norm(x)).
+/// One layer: x += norm(attention(norm(x))), then x += norm(mlp(norm(x))). What it has no norm for
+/// goes through as it is.
 struct LayerSpec {
   AttentionSpec attention;
-  std::vector<Linear> linears;  ///< at most one of each id
-  std::vector<Norm> norms;      ///< at most one of each id
+  std::vector<Linear> linears;                ///< at most one of each id
+  std::vector<Norm> norms;                    ///< at most one of each id
+  Activation activation = Activation::kSilu;  ///< of the MLP's gate
 
   /// Returns the linear or the norm of this id. Throws std::logic_error if the layer has none.
   [[nodiscard]] const Linear& linear(LinearId id) const;
   [[nodiscard]] const Norm& norm(NormId id) const;
-  /// Returns whether heads of queries and keys are normalised.
+  [[nodiscard]] bool has(NormId id) const;
+  /// Returns whether queries and keys are normalised.
   [[nodiscard]] bool normalises_heads() const;
   /// Returns the elements of all its weights.
   [[nodiscard]] std::int64_t parameter_count() const;
@@ -146,6 +154,8 @@ struct ModelSpec {
   std::string projection;         ///< that of the projection, [V, C]; empty: it is the embedding
   double embedding_scale = 1;     ///< of rows of the embedding, before the first layer
   double logits_scale = 1;        ///< of what the projection gives
+  /// What is added to weights of norms: 1 where they are stored less 1, and begin as 0.
+  double norm_offset = 0;
 
   [[nodiscard]] int layers() const { return static_cast<int>(kind.size()); }
   [[nodiscard]] bool tied() const { return projection.empty(); }
@@ -155,8 +165,8 @@ struct ModelSpec {
   /// Returns a layer that stands for all of them in what all kinds have in common.
   [[nodiscard]] const LayerSpec& common() const { return kinds.front(); }
   /// Throws std::logic_error if a kind attends otherwise than the first one, or has a linear of
-  /// another width, if it has a bias or norms of heads where the first one has none or the
-  /// reverse, or if a linear with a bias has a multiplier.
+  /// another width, if it has a bias or a norm where the first one has none or the reverse, if a
+  /// linear with a bias has a multiplier, or if heads are normalised one by one with a norm_offset.
   void require_common() const;
   /// Returns the elements of all weights; those of a tied embedding count once.
   [[nodiscard]] std::int64_t parameter_count() const;

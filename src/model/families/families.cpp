@@ -11,11 +11,14 @@ namespace strata {
 ModelSpec spec_of(const LlamaConfig& config) {
   switch (config.model_type) {
     case ModelType::kLlama:
-    case ModelType::kMistral: return llama_spec(config);
+    case ModelType::kMistral:
+    case ModelType::kSeedOss: return llama_spec(config);
     case ModelType::kPhi3: return phi3_spec(config);
     case ModelType::kQwen2: return qwen2_spec(config);
     case ModelType::kQwen3: return qwen3_spec(config);
     case ModelType::kGranite: return granite_spec(config);
+    case ModelType::kOlmo2: return olmo2_spec(config);
+    case ModelType::kGemma: return gemma_spec(config);
   }
   throw std::logic_error("the model is of no family");
 }

@@ -1,6 +1,6 @@
-// Makes the spec of LLaMA, and of Mistral without a window: layers are all equal, norms come before
-// attention and before the MLP, queries and keys are rotated, and the MLP is down(silu(gate(x)) *
-// up(x)). A LLaMA's config may ask for biases of attention's linears and of the MLP's.
+// Makes the spec of LLaMA, of Mistral without a window, and of Seed-OSS: layers are all equal,
+// norms come before attention and before the MLP, queries and keys are rotated, and the MLP is
+// down(silu(gate(x)) * up(x)). A config may ask for biases of attention's linears and of the MLP's.
 
 #include <cmath>
 #include <cstdint>
@@ -51,8 +51,9 @@ LayerSpec layer_of(const LlamaConfig& c) {
 /// Returns whether the config asks for a bias of this linear.
 bool has_bias(const LlamaConfig& c, LinearId id) {
   switch (id) {
-    case LinearId::kQkv:
-    case LinearId::kAttentionOut: return c.attention_bias;
+    case LinearId::kQkv: return c.attention_bias;
+    case LinearId::kAttentionOut:
+      return c.model_type == ModelType::kSeedOss ? c.attention_out_bias : c.attention_bias;
     case LinearId::kGateUp:
     case LinearId::kDown: return c.mlp_bias;
   }
