@@ -1,6 +1,7 @@
-// This file applies RoPE in place on the CPU: (x[i], x[i + D/2]) is turned by the angle of
-// (position, i), or back by it. CpuKernels calls it through operators.h. It computes in A and
-// rounds once; a position outside of the tables throws ShapeError.
+// This file applies RoPE in place on the CPU: pair i of a head, x[i] and x[i + E/2] or x[2 i] and
+// x[2 i + 1], is turned by the angle of (position, i), or back by it. CpuKernels calls it through
+// operators.h. It computes in A and rounds once; a position outside of the tables throws
+// ShapeError.
 
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/typed.h"
@@ -15,23 +16,28 @@ void execute(const Context& context, const Rope& op) {
     const Rows<const A> cosines(op.cos);
     const Rows<const A> sines(op.sin);
     const std::int64_t heads = op.x.shape[1];
-    const std::int64_t half = op.x.shape[2] / 2;
+    const std::int64_t head_dim = op.x.shape[2];
+    const std::int64_t pairs = op.cos.shape[1];
+    const bool halves = op.pairs == RopePairs::kHalves;
+    const std::int64_t from_pair = halves ? 1 : 2;  // to the next one
+    const std::int64_t to_second = halves ? pairs : 1;
     const A direction = op.direction == RopeDirection::kForward ? A{1} : A{-1};
     context.pool.parallel_for(
-        op.x.rows(), grain_for(heads * half * 4), [&](std::int64_t begin, std::int64_t end) {
+        op.x.rows(), grain_for(heads * pairs * 4), [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t n = begin; n < end; ++n) {
             check_index(op.kName, "positions", n, positions[n], op.cos.rows());
             const A* cosine = cosines[positions[n]];
             const A* sine = sines[positions[n]];
             for (std::int64_t h = 0; h < heads; ++h) {
-              X* first = x[n] + h * 2 * half;
-              X* second = first + half;
-              for (std::int64_t i = 0; i < half; ++i) {
-                const A a = static_cast<A>(first[i]);
-                const A b = static_cast<A>(second[i]);
+              X* head = x[n] + h * head_dim;
+              for (std::int64_t i = 0; i < pairs; ++i) {
+                X& first = head[i * from_pair];
+                X& second = head[i * from_pair + to_second];
+                const A a = static_cast<A>(first);
+                const A b = static_cast<A>(second);
                 const A s = direction * sine[i];
-                first[i] = X(a * cosine[i] - b * s);
-                second[i] = X(b * cosine[i] + a * s);
+                first = X(a * cosine[i] - b * s);
+                second = X(b * cosine[i] + a * s);
               }
             }
           }

@@ -153,6 +153,7 @@ void draw(Rope& op, TrialTensors& t, const TrialShape& s) {
   op.cos = angles.cos;
   op.sin = angles.sin;
   op.direction = s.flavour % 2 == 0 ? RopeDirection::kForward : RopeDirection::kBackward;
+  op.pairs = s.flavour % 3 == 0 ? RopePairs::kNeighbours : RopePairs::kHalves;
 }
 
 void draw(AttentionForward& op, TrialTensors& t, const TrialShape& s) {

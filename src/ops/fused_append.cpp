@@ -13,6 +13,7 @@ void FusedAppend::check() const {
   const Checker c(kName);
   for_each_part(*this, [](const auto& part) { part.check(); });
   c.require(rope.direction == RopeDirection::kForward, "x", "must be turned forward");
+  c.require(rope.turns_whole_halves(), "x", "must be turned as a whole, in halves");
   const TensorView& x = rope.x;
   const ConstTensorView& k = append.k;
   const std::int64_t before = (x.shape[1] - k.shape[1]) * x.shape[2];

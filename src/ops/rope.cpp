@@ -11,11 +11,11 @@ void Rope::check() const {
   const Checker c(kName);
   c.rank("x", x, 3);
   c.compute_dtype("x", x);
-  const std::int64_t head_dim = x.shape[2];
-  c.require(head_dim % 2 == 0, "x", "must have an even head dim");
+  c.require(x.shape[2] % 2 == 0, "x", "must have an even head dim");
   c.matches_contiguous("positions", positions, {x.shape[0]}, DType::kI32);
   c.rank("cos", cos, 2);
-  const Shape table{cos.shape[0], head_dim / 2};
+  c.require(2 * cos.shape[1] <= x.shape[2], "cos", "must have at most half as many pairs as x");
+  const Shape table{cos.shape[0], cos.shape[1]};
   c.matches_contiguous("cos", cos, table, accumulator_of(x.dtype));
   c.matches_contiguous("sin", sin, table, accumulator_of(x.dtype));
 }
@@ -24,9 +24,14 @@ Accesses Rope::accesses() const {
   return {{x.bytes(), positions.bytes(), cos.bytes(), sin.bytes()}, {x.bytes()}};
 }
 
-/// Counts only the heads themselves: the range of a strided view also holds what lies between them.
+/// Counts only what is rotated: the range of a strided view also holds what lies between.
 Cost Rope::cost() const {
-  return {.bytes = 2 * static_cast<std::size_t>(x.elements()) * size_of(x.dtype)};
+  const std::int64_t elements = x.shape[0] * x.shape[1] * 2 * cos.shape[1];
+  return {.bytes = 2 * static_cast<std::size_t>(elements) * size_of(x.dtype)};
+}
+
+bool Rope::turns_whole_halves() const {
+  return 2 * cos.shape[1] == x.shape[2] && pairs == RopePairs::kHalves;
 }
 
 }  // namespace strata

@@ -176,6 +176,8 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
             .cos = view(kF32, {16, 3}),
             .sin = view(kF32, {16, 3})};
   REQUIRE_REFUSED(rope, "even head dim");
+  rope.x = view(kBF16, {4, 2, 4});
+  REQUIRE_REFUSED(rope, "rope: cos must have at most half as many pairs as x");
   const QuantizeRows quantize{
       .x = view(kBF16, {4, 8}), .q = view(DType::kI8, {4, 8}), .scale = view(kBF16, {4})};
   REQUIRE_REFUSED(quantize, "quantize_rows: scale must be f32");
@@ -206,6 +208,9 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   fused_attend.added.append.k = ConstTensorView(
       static_cast<const std::byte*>(fused_append.rope.x.data) + 8, kBF16, Shape{3, 2, 4}, 12);
   REQUIRE_REFUSED(fused_attend, "attention_forward: k has 2 heads");
+  FusedAppend apart = fused_append;
+  apart.rope.pairs = RopePairs::kNeighbours;
+  REQUIRE_REFUSED(apart, "fused_append: x must be turned as a whole, in halves");
   fused_attend.added.rope.x.shape = Shape{3, 4, 4};
   fused_attend.added.rope.x.row_stride = 16;
   fused_attend.added.append.k = ConstTensorView(

@@ -197,9 +197,8 @@ TEST_CASE("the gradient of cross entropy is the derivative of its loss", "[ops]"
 
 TEST_CASE("rope backward is the derivative of forward", "[ops]") {
   Bench b;
-  const Shape shape{3, 2, 4};
-  const Values x = random_values(1, 24, kF64);
-  const Values dy = random_values(2, 24, kF64);
+  RopePairs pairs = RopePairs::kHalves;
+  Shape shape{3, 2, 4};
   Values cosine(10);
   Values sine(10);
   for (std::size_t i = 0; i < 10; ++i) {
@@ -214,11 +213,21 @@ TEST_CASE("rope backward is the derivative of forward", "[ops]") {
     op.cos = b.in(cosine, {5, 2});
     op.sin = b.in(sine, {5, 2});
     op.direction = direction;
+    op.pairs = pairs;
     b.runner.run(op);
     return b.runner.download(op.x);
   };
-  require_derivative("dx", x, turn(dy, RopeDirection::kBackward),
-                     [&](const Values& v) { return dot(turn(v, RopeDirection::kForward), dy); });
+  for (const std::int64_t head_dim : {4, 6}) {  // of which 4 elements are rotated
+    for (const RopePairs each : {RopePairs::kHalves, RopePairs::kNeighbours}) {
+      pairs = each;
+      shape = {3, 2, head_dim};
+      const Values x = random_values(1, shape.elements(), kF64);
+      const Values dy = random_values(2, shape.elements(), kF64);
+      require_derivative("dx", x, turn(dy, RopeDirection::kBackward), [&](const Values& v) {
+        return dot(turn(v, RopeDirection::kForward), dy);
+      });
+    }
+  }
 }
 
 TEST_CASE("attention backward is the derivative of forward", "[ops]") {

@@ -126,7 +126,11 @@ TEST_CASE("rope turns pairs forth and back", "[ops]") {
   with_threads([](OpRunner& runner) {
     std::vector<Outputs> outputs;
     for (const DType dtype : kComputeTypes) {
-      for (const RopeCase& c : rope_cases()) outputs.push_back(check_rope(runner, dtype, c));
+      for (const RopeCase& c : rope_cases()) {
+        for (const RopeForm& form : kRopeForms) {
+          outputs.push_back(check_rope(runner, dtype, c, form));
+        }
+      }
     }
     return outputs;
   });

@@ -184,7 +184,9 @@ TEST_CASE("rope on cuda turns pairs forth and back", "[cuda]") {
       for (const RopeCase& c : cases) {
         INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
                             << c.head_dim);
-        repeated(runner, [&](OpRunner& r) { return check_rope(r, dtype, c); });
+        for (const RopeForm& form : kRopeForms) {
+          repeated(runner, [&](OpRunner& r) { return check_rope(r, dtype, c, form); });
+        }
       }
     }
   });

@@ -54,7 +54,17 @@ struct RopeCase {
   std::int64_t tokens, heads, head_dim, gap;
 };
 [[nodiscard]] std::vector<RopeCase> rope_cases();
-Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c);
+/// Which part of heads is rotated, and how.
+struct RopeForm {
+  std::int64_t multiple = 1;  ///< of what is rotated: the elements of a head
+  RopePairs pairs = RopePairs::kHalves;
+};
+inline constexpr RopeForm kRopeForms[] = {{1, RopePairs::kHalves},
+                                          {2, RopePairs::kHalves},
+                                          {1, RopePairs::kNeighbours},
+                                          {2, RopePairs::kNeighbours}};
+/// Heads have `head_dim` elements that are rotated, and others as `form` says.
+Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeForm& form);
 /// Norms of heads, forward and backward.
 Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place);
 

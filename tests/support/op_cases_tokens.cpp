@@ -66,14 +66,16 @@ std::vector<RopeCase> rope_cases() {
   return {{1, 1, 2, 0}, {0, 2, 4, 0}, {7, 3, 10, 5}, {33, 4, 64, 0}, {19, 2, 128, 256}};
 }
 
-Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
+Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeForm& form) {
   runner.reset();
   constexpr std::int64_t kPositions = 50;
   const DType accumulator = accumulator_of(dtype);
   const std::int64_t half = c.head_dim / 2;
-  const Shape shape{c.tokens, c.heads, c.head_dim};
+  const std::int64_t head_dim = form.multiple * c.head_dim;
+  const bool halves = form.pairs == RopePairs::kHalves;
+  const Shape shape{c.tokens, c.heads, head_dim};
   const Shape table_shape{kPositions, half};
-  const std::int64_t stride = c.heads * c.head_dim + c.gap;
+  const std::int64_t stride = c.heads * head_dim + c.gap;
   const auto x = random_values(1, shape.elements(), dtype);
   const auto positions = random_integers(2, c.tokens, kPositions);
   std::vector<double> cosine(static_cast<std::size_t>(table_shape.elements()));
@@ -89,14 +91,20 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
   const auto turned = [&](double direction) {
     Expected out(shape.elements());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const auto d = static_cast<std::int64_t>(i) % c.head_dim;
-      const std::int64_t pair = d % half;
-      const auto token = i / static_cast<std::size_t>(c.heads * c.head_dim);
+      const auto d = static_cast<std::int64_t>(i) % head_dim;
+      if (d >= c.head_dim) {
+        out.values[i] = x[i];
+        continue;
+      }
+      const std::int64_t pair = halves ? d % half : d / 2;
+      const bool is_first = halves ? d < half : d % 2 == 0;
+      const std::int64_t between = halves ? half : 1;
+      const auto token = i / static_cast<std::size_t>(c.heads * head_dim);
       const auto angle =
           static_cast<std::size_t>(static_cast<std::int64_t>(positions[token]) * half + pair);
       const auto other =
-          static_cast<std::size_t>(static_cast<std::int64_t>(i) + (d < half ? half : -half));
-      const double sign = d < half ? -1 : 1;
+          static_cast<std::size_t>(static_cast<std::int64_t>(i) + (is_first ? between : -between));
+      const double sign = is_first ? -1 : 1;
       const double kept = x[i] * cosine[angle];
       const double crossed = sign * direction * x[other] * sine[angle];
       out.values[i] = kept + crossed;
@@ -112,6 +120,7 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
     op.cos = runner.upload(cosine, accumulator, table_shape);
     op.sin = runner.upload(sine, accumulator, table_shape);
     op.direction = direction;
+    op.pairs = form.pairs;
     runner.run(op);
     got.push_back(runner.download(op.x));
     require_close("x", got.back(), turned(direction == RopeDirection::kForward ? 1 : -1), dtype,

@@ -73,7 +73,9 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       }
     }
     for (const RopeCase& c : shapes.heads) {
-      add("rope" + suffix, [=](OpRunner& r) { check_rope(r, dtype, c); });
+      add("rope" + suffix, [=](OpRunner& r) {
+        for (const RopeForm& form : kRopeForms) check_rope(r, dtype, c, form);
+      });
       add("head norm" + suffix, [=](OpRunner& r) { check_head_norm(r, dtype, c, true); });
     }
     for (const RopeCase& c : shapes.heads) {

@@ -11,7 +11,7 @@ namespace strata {
 /// AppendKv one after the other, with their bits.
 struct FusedAppend {
   static constexpr std::string_view kName = "fused_append";
-  Rope rope;        ///< forward; x [N, H + K, D] X are queries and keys
+  Rope rope;        ///< forward, of whole heads in halves; x [N, H + K, D] X are queries and keys
   AppendKv append;  ///< k are the last K heads of rope.x
   void check() const;
   [[nodiscard]] Accesses accesses() const;

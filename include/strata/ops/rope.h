@@ -11,24 +11,35 @@ namespace strata {
 /// Whether to rotate by the angles, or back by them for gradients.
 enum class RopeDirection : std::uint8_t { kForward, kBackward };
 
-/// The angles of Rope, given to another operator: pair i of row n has the angle of (positions[n],
-/// i).
+/// Which elements of a head are pair i of E/2.
+enum class RopePairs : std::uint8_t {
+  kHalves,      ///< i and i + E/2, as in LLaMA checkpoints on the Hugging Face hub
+  kNeighbours,  ///< 2 i and 2 i + 1, as in the paper
+};
+
+/// The angles of Rope, given to another operator, for whole heads of RopePairs::kHalves: pair i of
+/// row n has the angle of (positions[n], i).
 struct RopeAngles {
   ConstTensorView positions;  ///< [N] i32, each in [0, P)
   ConstTensorView cos;        ///< [P, D/2] A
   ConstTensorView sin;        ///< [P, D/2] A
 };
 
-/// Rotary position embedding in place, the half-split form of LLaMA checkpoints on the Hugging Face
-/// hub: for i < D/2, (x[i], x[i+D/2]) is rotated by the angle of (positions[n], i); backward
-/// rotates by minus that angle. Computed in A, rounded once. Source: Su et al., "RoFormer", 2021.
+/// Rotary position embedding in place: pair i < E/2 of the first E elements of each head is rotated
+/// by the angle of (positions[n], i); backward rotates by minus that angle. Elements behind the
+/// first E stay. E follows from the tables. Computed in A, rounded once. Source: Su et al.,
+/// "RoFormer", 2021.
 struct Rope {
   static constexpr std::string_view kName = "rope";
   TensorView x;               ///< [N, heads, D] X, rotated in place; rows may be strided
   ConstTensorView positions;  ///< [N] i32, each in [0, P)
-  ConstTensorView cos;        ///< [P, D/2] A
-  ConstTensorView sin;        ///< [P, D/2] A
+  ConstTensorView cos;        ///< [P, E/2] A, with E <= D
+  ConstTensorView sin;        ///< [P, E/2] A
   RopeDirection direction = RopeDirection::kForward;
+  RopePairs pairs = RopePairs::kHalves;
+  /// Returns whether all elements of heads are rotated, in halves: what operators that rotate on
+  /// the way compute.
+  [[nodiscard]] bool turns_whole_halves() const;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;
