@@ -32,6 +32,7 @@ std::string name_of_type(const Field& field) {
     case FieldType::kString: return "string";
     case FieldType::kStrings: return "list of strings or objects";
     case FieldType::kPair: return "two numbers";
+    case FieldType::kNumbers: return "list of numbers";
     case FieldType::kBytes: return "size";
     case FieldType::kFiles: return "path or list";
     case FieldType::kSection: return "section";

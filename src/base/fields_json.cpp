@@ -88,6 +88,7 @@ std::string expectation(const Field& field) {
     case FieldType::kString: text = "a string"; break;
     case FieldType::kStrings: text = "a list of strings or objects {\"messages\"}"; break;
     case FieldType::kPair: text = "a list of two numbers"; break;
+    case FieldType::kNumbers: text = "a list of numbers"; break;
     case FieldType::kBytes: text = "a size such as \"24GiB\" or a number of bytes"; break;
     case FieldType::kFiles:
       text = "a path, a list of paths, or a list of objects {\"path\", \"weight\"}";
@@ -176,6 +177,11 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
         return std::array<double, 2>{json[0].get<double>(), json[1].get<double>()};
       }
       break;
+    case FieldType::kNumbers:
+      if (json.is_array() && std::all_of(json.begin(), json.end(), is_number)) {
+        return json.get<std::vector<double>>();
+      }
+      break;
     case FieldType::kBytes: return to_bytes(json);
     case FieldType::kFiles:
       if (auto sources = sources_of_json(json)) return *std::move(sources);
@@ -257,6 +263,17 @@ Json bytes_to_json(std::size_t bytes) {
   return bytes;
 }
 
+/// Writes whole numbers as integers, because other programs read a list of flags or sizes as such.
+Json numbers_to_json(const std::vector<double>& numbers) {
+  Json list = Json::array();
+  for (const double number : numbers) {
+    const Json exact = number;
+    const auto whole = to_integer(exact);
+    list.push_back(whole ? Json(*whole) : exact);
+  }
+  return list;
+}
+
 Json to_json(const FieldValue& value) {
   return std::visit(
       [](const auto& v) -> Json {
@@ -267,6 +284,8 @@ Json to_json(const FieldValue& value) {
           return bytes_to_json(v.bytes);
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           return strings_to_json(v);
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          return numbers_to_json(v);
         } else if constexpr (std::is_same_v<T, FileSources>) {
           return json_of_sources(v);
         } else {

@@ -70,6 +70,7 @@ Json schema_of_type(const Field& field) {
     case FieldType::kStrings: return schema_of_strings();
     case FieldType::kPair:
       return {{"type", "array"}, {"items", {{"type", "number"}}}, {"minItems", 2}, {"maxItems", 2}};
+    case FieldType::kNumbers: return {{"type", "array"}, {"items", {{"type", "number"}}}};
     case FieldType::kBytes:
       return {
           {"type", Json::array({"integer", "string"})}, {"minimum", 0}, {"pattern", kSizePattern}};

@@ -42,6 +42,7 @@ struct Outer {
   std::string name = "none";
   std::vector<std::string> words{"a"};
   std::array<double, 2> pair{0.9, 0.95};
+  std::vector<double> numbers{0.5};
   ByteSize limit{1024};
   Colour colour = Colour::kRed;
   std::optional<double> clip;
@@ -55,6 +56,7 @@ struct Outer {
     f.add("name", name, "what it is called");
     f.add("words", words, "some words");
     f.add("pair", pair, "two rates");
+    f.add("numbers", numbers, "some rates");
     f.add("limit", limit, "at most this much");
     f.choice("colour", colour, kColourNames, "red | blue, mostly");
     f.add("clip", clip, "null: off");
@@ -102,7 +104,7 @@ TEST_CASE("an empty object leaves every default as it is") { CHECK(read("{}") ==
 TEST_CASE("every type of field is read") {
   const Outer outer = read(R"({
     "flag": true, "count": -12, "rate": 2.5e-3, "name": "x", "words": ["b", "c"],
-    "pair": [0.8, 1], "limit": "2MiB", "colour": "blue", "clip": 1, "budget": 4096,
+    "pair": [0.8, 1], "numbers": [1, 0.1, 3.0], "limit": "2MiB", "colour": "blue", "clip": 1, "budget": 4096,
     "inner": {"scale": 3}, "extra": {"warmup_steps": 9}})");
   CHECK(outer.flag);
   CHECK(outer.count == -12);
@@ -110,6 +112,7 @@ TEST_CASE("every type of field is read") {
   CHECK(outer.name == "x");
   CHECK(outer.words == std::vector<std::string>{"b", "c"});
   CHECK(outer.pair == std::array{0.8, 1.0});
+  CHECK(outer.numbers == std::vector{1.0, 0.1, 3.0});
   CHECK(outer.limit.bytes == std::size_t{2} * 1024 * 1024);
   CHECK(outer.colour == Colour::kBlue);
   CHECK(outer.clip == 1.0);

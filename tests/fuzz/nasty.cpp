@@ -208,6 +208,7 @@ std::string of_its_type(Dice& dice, const Key& key, const std::string& present) 
     case FieldType::kStrings: return "[" + quoted(dice, nasty_text(dice)) + "]";
     case FieldType::kPair:
       return "[" + std::string(dice.pick(kNumbers)) + "," + dice.pick(kNumbers) + "]";
+    case FieldType::kNumbers: return "[" + std::string(dice.pick(kNumbers)) + "]";
     case FieldType::kBytes:
       return dice.chance(0.3) ? std::string(dice.pick(kIntegers)) : quoted(dice, nasty_size(dice));
     case FieldType::kFiles: return nasty_files(dice);

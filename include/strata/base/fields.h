@@ -66,14 +66,15 @@ enum class FieldType : std::uint8_t {
   kBytes,
   kFiles,
   kChoice,
-  kSection
+  kSection,
+  kNumbers
 };
 
 /// What a field may hold, independent of the struct it lives in. monostate stands for an absent
 /// value (null in JSON). A choice is held by its name.
 using FieldValue =
     std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
-                 std::array<double, 2>, ByteSize, FileSources>;
+                 std::array<double, 2>, ByteSize, FileSources, std::vector<double>>;
 
 class FieldList;
 
@@ -148,8 +149,9 @@ struct ForeignName {
 class FieldList {
  public:
   /// Adds a field. T is bool, std::int64_t, double, std::string, std::vector<std::string>,
-  /// std::array<double, 2>, ByteSize, FileSources or a struct with fields, or std::optional of one
-  /// of these (null means absent). What is returned holds until the next field is added.
+  /// std::vector<double>, std::array<double, 2>, ByteSize, FileSources or a struct with fields, or
+  /// std::optional of one of these (null means absent). What is returned holds until the next field
+  /// is added.
   template <class T>
   Field& add(std::string_view key, T& value, std::string_view description) {
     Field& f = fields_.emplace_back();
@@ -207,6 +209,7 @@ class FieldList {
   static constexpr FieldType type_of(const std::vector<std::string>&) {
     return FieldType::kStrings;
   }
+  static constexpr FieldType type_of(const std::vector<double>&) { return FieldType::kNumbers; }
   static constexpr FieldType type_of(const std::array<double, 2>&) { return FieldType::kPair; }
   static constexpr FieldType type_of(const ByteSize&) { return FieldType::kBytes; }
   static constexpr FieldType type_of(const FileSources&) { return FieldType::kFiles; }
