@@ -14,6 +14,11 @@ FusedAppend fused_append(const KvViews& kept, const Rope& turn, const NewKv& add
   return {.rope = turn, .append = append_to(kept, added)};
 }
 
+/// Returns whether one operator turns and appends.
+bool may_fuse(const KvViews& kept, const std::optional<Rope>& turn) {
+  return !kept.is_int8() && turn && turn->turns_whole_halves();
+}
+
 }  // namespace
 
 void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
@@ -27,14 +32,14 @@ void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewK
   kernels.run(stream, append_to(kept, added), tag);
 }
 
-void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const Rope& turn,
-                        const NewKv& added, const Tag& tag) {
-  if (kept.is_int8()) {
-    kernels.run(stream, turn, tag);
+void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept,
+                        const std::optional<Rope>& turn, const NewKv& added, const Tag& tag) {
+  if (!may_fuse(kept, turn)) {
+    if (turn) kernels.run(stream, *turn, tag);
     append_kv(kernels, stream, kept, added, tag);
     return;
   }
-  kernels.run(stream, fused_append(kept, turn, added), tag);
+  kernels.run(stream, fused_append(kept, *turn, added), tag);
 }
 
 void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
@@ -64,15 +69,15 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
 }
 
 void turn_append_and_attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept,
-                                  const Rope& turn, const NewKv& added, const SingleTokens& tokens,
-                                  const Tag& tag) {
-  if (kept.is_int8()) {
+                                  const std::optional<Rope>& turn, const NewKv& added,
+                                  const SingleTokens& tokens, const Tag& tag) {
+  if (!may_fuse(kept, turn)) {
     turn_and_append_kv(kernels, stream, kept, turn, added, tag);
     attend_to_kv(kernels, stream, kept, tokens, tag);
     return;
   }
   kernels.run(stream,
-              FusedAttend{.added = fused_append(kept, turn, added),
+              FusedAttend{.added = fused_append(kept, *turn, added),
                           .segments = tokens.segments,
                           .pairs = tokens.pairs,
                           .o = tokens.o,

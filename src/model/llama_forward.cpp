@@ -5,6 +5,7 @@
 #include "strata/model/llama_forward.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cell_runner.h"
@@ -103,7 +104,7 @@ void LlamaForward::layer(Stream& compute, int layer, const LayerWeights& w, cons
   const NewKv added{.k = heads_of(qkv, h * d, kvh, d),
                     .v = heads_of(qkv, (h + kvh) * d, kvh, d),
                     .rows = cell.rows};
-  const Rope rope = turn(attention, cell, qkv);
+  const std::optional<Rope> rope = turn(attention, cell, qkv);
   if (cell.singles == qkv.rows() && !cell.projected_is_read) {
     turn_append_and_attend_to_kv(kernels_, compute, kv, rope, added,
                                  singles_of(attention, cell, qkv, o), tag);
@@ -122,7 +123,7 @@ TensorView LlamaForward::before_attention(Stream& compute, int layer, const Laye
                                           const Tag& tag) {
   const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
   const TensorView qkv = project(run, x);
-  run(turn(run.layer().attention, cell, qkv));
+  if (const std::optional<Rope> rope = turn(run.layer().attention, cell, qkv)) run(*rope);
   return qkv;
 }
 
@@ -158,12 +159,10 @@ TensorView LlamaForward::project(const LayerRunner& run, const ResidualStream& x
   return qkv;
 }
 
-Rope LlamaForward::turn(const AttentionSpec& spec, const ForwardCell& cell,
-                        const TensorView& qkv) const {
-  return {.x = heads_of(qkv, 0, spec.heads + spec.kv_heads, spec.head_size),
-          .positions = cell.positions,
-          .cos = memory_.rope.cos,
-          .sin = memory_.rope.sin};
+std::optional<Rope> LlamaForward::turn(const AttentionSpec& spec, const ForwardCell& cell,
+                                       const TensorView& qkv) const {
+  if (!spec.rotates) return std::nullopt;
+  return rope_of(spec, qkv, memory_.rope, cell.positions);
 }
 
 void LlamaForward::finish(const LayerRunner& run, const ConstTensorView& o,

@@ -4,6 +4,7 @@
 
 #include "cell_runner.h"
 #include "heads.h"
+#include "rope_memory.h"
 #include "strata/model/llama.h"
 
 namespace strata {
@@ -160,12 +161,8 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
   if (layer.has(NormId::kAttention)) run(run.norm(NormId::kAttention, x, s.n1, s.rstd1, spec_));
   if (!there.qkv) run.linear(LinearId::kQkv, attention_input(s, x), a.qkv);
   if (s.qk) normalise_heads(run, s, a.qkv, spec_);
-  if (!there.qkv || s.qk) {
-    const std::int64_t turned = attention.heads + attention.kv_heads;
-    run(Rope{.x = heads_of(rotated(s, a), 0, turned, attention.head_size),
-             .positions = batch.positions,
-             .cos = memory_.rope.cos,
-             .sin = memory_.rope.sin});
+  if (attention.rotates && (!there.qkv || s.qk)) {
+    run(rope_of(attention, rotated(s, a), memory_.rope, batch.positions));
   }
   if (!there.o) run(attention_forward(attention, s, a, batch.segments));
   if (!there.x_mid) run.linear(LinearId::kAttentionOut, a.o, a.x_mid);
@@ -268,9 +265,15 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   run.input_gradient(LinearId::kAttentionOut, d_out, s.d_o);
   run.weight_gradient(LinearId::kAttentionOut, d_out, a.o);
   AttentionBackward attention = attention_backward(run.layer().attention, s, a, batch.segments);
-  attention.rotation = {
-      .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin};
+  Rope turn_back = rope_of(run.layer().attention, s.d_qkv, memory_.rope, batch.positions);
+  turn_back.direction = RopeDirection::kBackward;
+  const bool rotates = run.layer().attention.rotates;
+  if (rotates && turn_back.turns_whole_halves()) {
+    attention.rotation = {
+        .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin};
+  }
   run(attention);
+  if (rotates && !turn_back.turns_whole_halves()) run(turn_back);
   if (s.qk) differentiate_heads(run, s, a.qkv, spec_);
   run.input_gradient(LinearId::kQkv, s.d_qkv, s.n2);
   run.weight_gradient(LinearId::kQkv, s.d_qkv, attention_input(s, x));

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "heads.h"
 #include "strata/base/convert.h"
 #include "strata/model/rope_table.h"
 
@@ -30,6 +31,15 @@ void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, Device& de
     in.copy(view->data, memory.staging, bytes, {.phase = "start"});
     device.wait(in.record());
   }
+}
+
+Rope rope_of(const AttentionSpec& spec, const TensorView& packed, const RopeMemory& tables,
+             const ConstTensorView& positions) {
+  return {.x = heads_of(packed, 0, spec.heads + spec.kv_heads, spec.head_size),
+          .positions = positions,
+          .cos = tables.cos,
+          .sin = tables.sin,
+          .pairs = spec.rope.pairs};
 }
 
 }  // namespace strata

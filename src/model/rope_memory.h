@@ -3,11 +3,16 @@
 
 #include "strata/device/device.h"
 #include "strata/model/llama_memory.h"
+#include "strata/ops/rope.h"
 
 namespace strata {
 
 /// Brings the tables, rounded, to the device and waits for it. On a dry device, which does not look
 /// at values, none are computed.
 void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, Device& device);
+
+/// Returns the rotation of queries and keys, with which the rows of `packed` begin.
+[[nodiscard]] Rope rope_of(const AttentionSpec& spec, const TensorView& packed,
+                           const RopeMemory& tables, const ConstTensorView& positions);
 
 }  // namespace strata

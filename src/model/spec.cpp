@@ -34,7 +34,9 @@ bool LayerSpec::normalises_heads() const { return has(NormId::kQuery); }
 
 void ModelSpec::require_common() const {
   for (const LayerSpec& other : kinds) {
-    bool alike = other.attention == common().attention && other.activation == common().activation;
+    AttentionSpec attention = other.attention;
+    attention.rotates = common().attention.rotates;
+    bool alike = attention == common().attention && other.activation == common().activation;
     for (const EnumName<NormId>& norm : kNormNames) {
       alike = alike && other.has(norm.value) == common().has(norm.value);
     }

@@ -238,6 +238,14 @@ TEST_CASE("layers of two kinds have blocks and counts of their own") {
         equal.blocks[equal.block_of_layer(1)].elements);
 }
 
+TEST_CASE("kinds may differ in whether they rotate") {
+  ModelSpec spec = spec_of(model(false));
+  spec.kinds.push_back(spec.common());
+  spec.kinds.back().attention.rotates = false;
+  spec.kind[1] = 1;
+  CHECK_NOTHROW(make_layout(spec));
+}
+
 TEST_CASE("kinds that attend otherwise or have other widths are refused") {
   const ModelSpec spec = spec_of(model(false));
   const auto refused = [&](const auto& change) {

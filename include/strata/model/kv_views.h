@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "strata/ops/kernels.h"
 
@@ -42,17 +43,17 @@ struct SingleTokens {
 /// Submits what adds keys and values to those that are kept. Throws as Kernels::run does.
 void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
                const Tag& tag);
-/// Submits what turns queries and keys first, of which `added.k` are the last heads. Throws as
-/// Kernels::run does.
-void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const Rope& turn,
-                        const NewKv& added, const Tag& tag);
+/// Submits what turns queries and keys first, if they are, of which `added.k` are the last heads.
+/// Throws as Kernels::run does.
+void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept,
+                        const std::optional<Rope>& turn, const NewKv& added, const Tag& tag);
 /// Submits attention of single tokens to what is kept. Throws as Kernels::run does.
 void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
                   const Tag& tag);
 /// Submits both, for tokens that are all single: `turn` and `added` are of the same tokens, see
 /// FusedAttend. What was turned may then be unspecified. Throws as Kernels::run does.
 void turn_append_and_attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept,
-                                  const Rope& turn, const NewKv& added, const SingleTokens& tokens,
-                                  const Tag& tag);
+                                  const std::optional<Rope>& turn, const NewKv& added,
+                                  const SingleTokens& tokens, const Tag& tag);
 
 }  // namespace strata

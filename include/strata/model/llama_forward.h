@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "strata/device/allocator.h"
 #include "strata/model/kv_views.h"
@@ -138,8 +139,8 @@ class LlamaForward {
   /// Returns queries, keys and values of x, normalised if the layer does that, and not turned.
   TensorView project(const LayerRunner& run, const ResidualStream& x);
   /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
-  [[nodiscard]] Rope turn(const AttentionSpec& spec, const ForwardCell& cell,
-                          const TensorView& qkv) const;
+  [[nodiscard]] std::optional<Rope> turn(const AttentionSpec& spec, const ForwardCell& cell,
+                                         const TensorView& qkv) const;
   /// Returns the cell's single tokens, which are the first of `qkv` and `o`.
   [[nodiscard]] SingleTokens singles_of(const AttentionSpec& spec, const ForwardCell& cell,
                                         const TensorView& qkv, const TensorView& o) const;

@@ -15,6 +15,7 @@
 
 #include "strata/base/fields.h"
 #include "strata/model/config.h"
+#include "strata/ops/rope.h"
 #include "strata/ops/swiglu.h"
 
 namespace strata {
@@ -97,11 +98,12 @@ struct Norm {
   std::string source;
 };
 
-/// The rotary embedding of queries and keys, over the whole of a head.
+/// The rotary embedding of queries and keys, over the first elements of each head.
 struct RopeSpec {
-  std::int64_t width = 0;  ///< D
+  std::int64_t width = 0;  ///< E, elements that are rotated: at most D
   double theta = 0;
   std::optional<RopeScaling> scaling;
+  RopePairs pairs = RopePairs::kHalves;
 
   bool operator==(const RopeSpec&) const = default;
 };
@@ -113,6 +115,7 @@ struct AttentionSpec {
   std::int64_t head_size = 0;  ///< D
   double scale = 0;            ///< of scores
   RopeSpec rope;
+  bool rotates = true;  ///< else heads of the layer stay as they are
 
   bool operator==(const AttentionSpec&) const = default;
   /// Returns H * D, the width of q and of what attention returns.
@@ -140,8 +143,8 @@ struct LayerSpec {
 };
 
 /// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
-/// few kinds. All kinds attend alike and have linears of the same widths, because temporaries,
-/// rotary tables and caches serve all layers.
+/// few kinds. All kinds attend alike, but for whether they rotate, and have linears of the same
+/// widths, because temporaries, rotary tables and caches serve all layers.
 struct ModelSpec {
   std::int64_t width = 0;         ///< C, of the residual stream
   std::int64_t vocabulary = 0;    ///< V, rows of the embedding and of the projection
