@@ -11,7 +11,8 @@
 #include <system_error>
 
 #include "family_keys.h"
-#include "rope_keys.h"
+#include "hugging_face_json.h"
+#include "model_classes.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -33,12 +34,6 @@ Json read_json_object(std::string_view text, const std::string& source) {
     problem = "not valid JSON: " + json_problem(e);
   }
   throw ConfigError(source + ": " + problem);
-}
-
-/// Returns the value at `key`, or null where the key is missing.
-Json value_at(const Json& json, std::string_view key) {
-  const auto found = json.find(key);
-  return found == json.end() ? Json() : *found;
 }
 
 /// A key of which strata computes one value only in families that do not have it (has_key()), which
@@ -81,38 +76,6 @@ constexpr FixedKey kFixedKeys[] = {
 // pretraining_tp, which transformers 5 ignores and earlier ones split products by, changes rounding
 // alone: any value will do.
 
-/// When programs heed a model's sliding_window.
-enum class WindowSwitch : std::uint8_t {
-  kNone,         ///< always
-  kOnUnlessOff,  ///< unless use_sliding_window is false
-  kOffUnlessOn,  ///< if use_sliding_window is true, which is refused
-};
-
-/// A class of transformers whose models strata computes, and what it takes where keys are missing.
-struct ModelClass {
-  std::string_view name;
-  ModelType type;
-  std::int64_t max_position_embeddings;
-  double rms_norm_eps;
-  std::optional<std::int64_t> num_key_value_heads;  ///< absent: as many as heads
-  std::optional<std::int64_t> head_dim;             ///< absent: hidden_size / heads
-  std::optional<std::int64_t> sliding_window;       ///< absent: none
-  WindowSwitch window_switch;
-
-  [[nodiscard]] std::string_view type_name() const { return enum_name(kModelTypeNames, type); }
-};
-constexpr ModelClass kClasses[] = {
-    {"LlamaForCausalLM", ModelType::kLlama, 2048, 1e-6, {}, {}, {}, WindowSwitch::kOnUnlessOff},
-    {"MistralForCausalLM", ModelType::kMistral, 131072, 1e-6, 8, {}, 4096, WindowSwitch::kNone},
-    {"Phi3ForCausalLM", ModelType::kPhi3, 4096, 1e-5, {}, {}, {}, WindowSwitch::kNone},
-    {"Qwen2ForCausalLM", ModelType::kQwen2, 32768, 1e-6, 32, {}, 4096, WindowSwitch::kOffUnlessOn},
-    {"Qwen3ForCausalLM", ModelType::kQwen3, 32768, 1e-6, 32, 128, 4096, WindowSwitch::kOffUnlessOn},
-    {"GraniteForCausalLM", ModelType::kGranite, 2048, 1e-6, {}, {}, {}, WindowSwitch::kNone},
-    {"Olmo2ForCausalLM", ModelType::kOlmo2, 2048, 1e-5, {}, {}, {}, WindowSwitch::kNone},
-    {"SeedOssForCausalLM", ModelType::kSeedOss, 524288, 1e-6, 8, 128, {}, WindowSwitch::kNone},
-    {"GemmaForCausalLM", ModelType::kGemma, 8192, 1e-6, 16, 256, {}, WindowSwitch::kNone},
-};
-
 /// Returns whether class and type, of which one may be missing, are those of the family. Early
 /// exports wrote LLaMA's class as LLaMAForCausalLM.
 bool names(const Json& json, const ModelClass& model_class) {
@@ -130,7 +93,7 @@ bool names(const Json& json, const ModelClass& model_class) {
 /// Returns the class of the model, or that of LLaMA for another one, which it refuses.
 const ModelClass& class_of(const Json& json, ConfigProblems& problems) {
   std::string expected;
-  for (const ModelClass& each : kClasses) {
+  for (const ModelClass& each : kModelClasses) {
     if (names(json, each)) return each;
     expected += (expected.empty() ? "" : " or ") + std::string(each.name) + " with model_type \"" +
                 std::string(each.type_name()) + '"';
@@ -138,7 +101,7 @@ const ModelClass& class_of(const Json& json, ConfigProblems& problems) {
   problems.add("architectures", "expected " + expected + ", found " +
                                     shown(value_at(json, "architectures")) + " with model_type " +
                                     shown(value_at(json, "model_type")));
-  return kClasses[0];
+  return kModelClasses[0];
 }
 
 /// Refuses a window that hides tokens of the longest rows from each other: one that is as long as
@@ -167,13 +130,14 @@ void check_window(const Json& json, const ModelClass& model_class, ConfigProblem
                    shown(longest) + " now, to the window");
 }
 
-/// Refuses dropouts that a Seed-OSS has where its keys are missing.
-void check_dropouts(const Json& json, ConfigProblems& problems) {
+/// Refuses dropouts that the class has where its keys are missing.
+void check_dropouts(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
+  if (model_class.dropout == 0) return;
   for (const char* key : {"attention_dropout", "residual_dropout"}) {
     if (json.contains(key)) continue;
-    problems.add(key,
-                 "is missing, for which transformers takes 0.1; strata drops nothing out, set "
-                 "it to 0 to train without");
+    problems.add(key, "is missing, for which transformers takes " +
+                          shown(Json(model_class.dropout)) +
+                          "; strata drops nothing out, set it to 0 to train without");
   }
 }
 
@@ -197,111 +161,13 @@ void check_supported(const Json& json, const ModelClass& model_class, ConfigProb
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
   check_window(json, model_class, problems);
-  if (model_class.type == ModelType::kSeedOss) check_dropouts(json, problems);
+  check_dropouts(json, model_class, problems);
   if (model_class.type == ModelType::kGemma) check_activation(json, problems);
   const Json layers = value_at(json, "layer_types");
   const auto is_plain = [](const Json& layer) { return layer == "full_attention"; };
   if (!layers.is_null() && !std::all_of(layers.begin(), layers.end(), is_plain)) {
     problems.add("layer_types", "only \"full_attention\" is supported, found " + shown(layers));
   }
-}
-
-/// Returns the values of the keys that a type of scaling reads. Where no original length is said,
-/// it is `original`.
-Json scaling_of(RopeType type, const Json& rope, std::string_view key, const Json& original,
-                ConfigProblems& problems) {
-  const std::string type_name(enum_name(kRopeTypeNames, type));
-  Json scaling{{"rope_type", type_name}};
-  for (const RopeKey& wanted : rope_keys(type)) {
-    Json value = value_at(rope, wanted.name);
-    if (value.is_null() && wanted.name == kOriginalLength) value = original;
-    if (value.is_null() && wanted.required) {
-      problems.add(std::string(key) + '.' + std::string(wanted.name),
-                   "is required for " + type_name);
-    }
-    if (!value.is_null() || wanted.required) scaling[wanted.name] = value;
-  }
-  return scaling;
-}
-
-/// Returns `rope_scaling` with its type under its present name, or null if nothing is scaled.
-Json normalised_rope_scaling(const Json& rope, std::string_view key, const Json& original,
-                             ConfigProblems& problems) {
-  const auto path = [&](std::string_view name) {
-    return std::string(key) + '.' + std::string(name);
-  };
-  Json type = value_at(rope, "rope_type");
-  const Json old_type = value_at(rope, "type");  // before transformers 4.43
-  if (type.is_null()) {
-    type = old_type;
-  } else if (!old_type.is_null() && old_type != type) {
-    problems.add(path("type"), "is " + shown(old_type) + ", but rope_type is " + shown(type) +
-                                   "; leave one of them out");
-  }
-  if (const Json part = value_at(rope, "partial_rotary_factor"); !part.is_null() && part != 1) {
-    problems.add(path("partial_rotary_factor"),
-                 "only whole heads are rotated, found " + shown(part));
-  }
-  if (type.is_null() && !value_at(rope, "factor").is_null()) {
-    problems.add(path("rope_type"), "is required beside factor");
-  }
-  if (type.is_null()) return nullptr;
-  std::string known;
-  for (const auto& [value, name] : kRopeTypeNames) {
-    if (type == name) {
-      return value == RopeType::kDefault ? Json()
-                                         : scaling_of(value, rope, key, original, problems);
-    }
-    known += (known.empty() ? "\"" : ", \"") + std::string(name) + '"';
-  }
-  problems.add(path("rope_type"), known + " are supported, found " + shown(type));
-  return nullptr;
-}
-
-/// Takes theta and scaling of the rotary embedding into `known`. Transformers 5 writes both as
-/// rope_parameters, and where a file has the older keys as well, programs differ in what they
-/// take: so they must agree.
-void take_rope(const Json& json, const ModelClass& model_class, Json& known,
-               ConfigProblems& problems) {
-  // What transformers takes for the length of rows before they were stretched, if no scaling says
-  // it.
-  const Json outside = value_at(json, kOriginalLength);
-  Json original = outside.is_null() ? value_at(json, "max_position_embeddings") : outside;
-  if (original.is_null()) original = model_class.max_position_embeddings;
-  Json scaling = nullptr;
-  bool taken = false;
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    const Json rope = value_at(json, key);
-    if (rope.is_null()) continue;
-    if (!rope.is_object()) {
-      problems.add(key, "expected an object or null, found " + shown(rope));
-      continue;
-    }
-    const Json own = normalised_rope_scaling(rope, key, original, problems);
-    if (taken && own != scaling) {
-      problems.add("rope_scaling", "is " + shown(rope) +
-                                       ", but rope_parameters says otherwise; "
-                                       "leave out the one that the model was not trained with");
-    }
-    if (!taken) scaling = own;
-    taken = true;
-    const Json theta = value_at(rope, "rope_theta");
-    if (theta.is_null()) continue;
-    const Json other = value_at(known, "rope_theta");
-    if (!other.is_null() && other != theta) {
-      problems.add(std::string(key) + ".rope_theta",
-                   "is " + shown(theta) + ", but rope_theta is " + shown(other) +
-                       " elsewhere in the file; leave out the one that the model was not trained "
-                       "with");
-    }
-    known["rope_theta"] = theta;
-  }
-  if (scaling.contains(kOriginalLength) && !outside.is_null() &&
-      outside != scaling[kOriginalLength]) {
-    problems.add(kOriginalLength, "is " + shown(outside) + ", but that of the rope scaling is " +
-                                      shown(scaling[kOriginalLength]) + "; leave it out");
-  }
-  known["rope_scaling"] = scaling;
 }
 
 }  // namespace
@@ -319,11 +185,9 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     config.num_key_value_heads = model_class.num_key_value_heads;
   }
   if (!json.contains("head_dim")) config.head_dim = model_class.head_dim;
-  if (model_class.type == ModelType::kGranite) config.attention_multiplier = 1;
-  config.attention_bias = model_class.type == ModelType::kSeedOss;
-  if (model_class.type == ModelType::kGemma) {
-    config.tie_word_embeddings = true;
-  }
+  config.attention_multiplier = model_class.attention_multiplier;
+  config.attention_bias = model_class.attention_bias;
+  config.tie_word_embeddings = model_class.tie_word_embeddings;
   Json known = Json::object();
   const FieldList fields = fields_of(config);
   for (const Field& field : fields.all()) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "family_keys.h"
+#include "model_classes.h"
 #include "rope_keys.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
@@ -32,59 +33,11 @@ std::string_view torch_name(DType dtype) {
 
 /// Returns what every model of the family has that strata trains, beside its sizes. Which ids begin
 /// and end a text is the tokenizer's business, of which strata knows nothing.
-Json new_model(ModelType type) {
-  Json json{{"hidden_act", "silu"},
-            {"attention_dropout", 0.0},
-            {"use_cache", true},
-            {"bos_token_id", nullptr},
-            {"eos_token_id", nullptr}};
-  switch (type) {
-    case ModelType::kLlama:
-      json.update({{"architectures", {"LlamaForCausalLM"}}, {"pretraining_tp", 1}});
-      break;
-    case ModelType::kMistral:
-      json.update({{"architectures", {"MistralForCausalLM"}}, {"sliding_window", nullptr}});
-      break;
-    case ModelType::kPhi3:
-      json.update({{"architectures", {"Phi3ForCausalLM"}},
-                   {"sliding_window", nullptr},
-                   {"embd_pdrop", 0.0},
-                   {"resid_pdrop", 0.0},
-                   {"pad_token_id", nullptr}});  // transformers takes 32000 where it is missing
-      break;
-    case ModelType::kQwen2:
-      json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"use_sliding_window", false}});
-      break;
-    case ModelType::kQwen3:
-      json.update({{"architectures", {"Qwen3ForCausalLM"}}, {"use_sliding_window", false}});
-      break;
-    case ModelType::kGranite: json["architectures"] = {"GraniteForCausalLM"}; break;
-    case ModelType::kOlmo2:
-      json.update({{"architectures", {"Olmo2ForCausalLM"}}, {"pad_token_id", nullptr}});
-      break;
-    case ModelType::kSeedOss:
-      json.update({{"architectures", {"SeedOssForCausalLM"}},
-                   {"residual_dropout", 0.0},
-                   {"pad_token_id", nullptr}});
-      break;
-    case ModelType::kGemma:
-      json.update({{"architectures", {"GemmaForCausalLM"}},
-                   {"hidden_act", "gelu_pytorch_tanh"},
-                   {"pad_token_id", nullptr}});
-      break;
-  }
+Json new_model(const ModelClass& own) {
+  Json json{{"architectures", {own.name}}, {"hidden_act", "silu"},    {"attention_dropout", 0.0},
+            {"use_cache", true},           {"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
+  json.update(parse_json<Json>(own.new_keys));
   return json;
-}
-
-/// Returns whether transformers takes a number of its own where num_key_value_heads is missing.
-bool has_own_kv_heads(ModelType type) {
-  return type == ModelType::kMistral || type == ModelType::kQwen2 || type == ModelType::kQwen3 ||
-         type == ModelType::kSeedOss || type == ModelType::kGemma;
-}
-
-/// Returns whether transformers takes a number of its own where head_dim is missing.
-bool has_own_head_dim(ModelType type) {
-  return type == ModelType::kQwen3 || type == ModelType::kSeedOss || type == ModelType::kGemma;
 }
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
@@ -115,7 +68,8 @@ void set_rope(Json& json, const FieldList& fields) {
 
 std::string llama_config_text(const LlamaConfig& config, DType weight,
                               std::optional<std::string_view> imported) {
-  Json json = new_model(config.model_type);
+  const ModelClass& own = model_class_of(config.model_type);
+  Json json = new_model(own);
   LlamaConfig wanted = config;
   const FieldList fields = fields_of(wanted);
   std::vector<std::string> keys;  // to be set: dotted inside of rope_scaling
@@ -131,12 +85,12 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     if (!json[key].is_null()) continue;
     json.erase(key);
     // Where it is missing, as many as query heads are meant, but not in all families.
-    if (key == "num_key_value_heads" && has_own_kv_heads(config.model_type)) {
+    if (key == "num_key_value_heads" && own.num_key_value_heads) {
       json[key] = config.kv_heads();
     }
-    if (key == "head_dim" && has_own_head_dim(config.model_type)) json[key] = config.head_size();
-    // A Granite multiplies scores by 1 where it is missing.
-    if (key == "attention_multiplier") json[key] = spec_of(config).common().attention.scale;
+    if (key == "head_dim" && own.head_dim) json[key] = config.head_size();
+    if (key == "attention_multiplier" && own.attention_multiplier)
+      json[key] = spec_of(config).common().attention.scale;
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
     set_rope(json, fields);

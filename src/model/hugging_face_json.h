@@ -1,0 +1,25 @@
+// What the parts of the reader of a Hugging Face config.json share.
+
+#pragma once
+
+#include <string_view>
+
+#include "model_classes.h"
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+
+namespace strata {
+
+/// Returns the value at `key`, or null where the key is missing.
+[[nodiscard]] inline nlohmann::json value_at(const nlohmann::json& json, std::string_view key) {
+  const auto found = json.find(key);
+  return found == json.end() ? nlohmann::json() : *found;
+}
+
+/// Takes theta and scaling of the rotary embedding into `known`. Transformers 5 writes both as
+/// rope_parameters, and where a file has the older keys as well, programs differ in what they
+/// take: so they must agree.
+void take_rope(const nlohmann::json& json, const ModelClass& model_class, nlohmann::json& known,
+               ConfigProblems& problems);
+
+}  // namespace strata

@@ -1,0 +1,108 @@
+// Lists the classes of transformers whose models strata reads and writes, with what transformers
+// takes where keys are missing.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "strata/model/config.h"
+
+namespace strata {
+
+/// When programs heed a model's sliding_window.
+enum class WindowSwitch : std::uint8_t {
+  kNone,         ///< always
+  kOnUnlessOff,  ///< unless use_sliding_window is false
+  kOffUnlessOn,  ///< if use_sliding_window is true, which is refused
+};
+
+/// A class, and the defaults of its keys.
+struct ModelClass {
+  std::string_view name;
+  ModelType type{};
+  std::int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  std::optional<std::int64_t> num_key_value_heads{};  ///< absent: as many as heads
+  std::optional<std::int64_t> head_dim{};             ///< absent: hidden_size / heads
+  std::optional<std::int64_t> sliding_window{};       ///< absent: none
+  WindowSwitch window_switch = WindowSwitch::kNone;
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;
+  std::optional<double> attention_multiplier{};  ///< absent: 1 / sqrt(D)
+  double dropout = 0;  ///< of attention and of what is added to the residual stream
+  /// What a new config.json says beside what those of all families say.
+  std::string_view new_keys = "{}";
+
+  [[nodiscard]] std::string_view type_name() const { return enum_name(kModelTypeNames, type); }
+};
+/// A pad_token_id of null stands where transformers takes an id that a vocabulary may lack.
+inline constexpr ModelClass kModelClasses[] = {
+    {.name = "LlamaForCausalLM",
+     .type = ModelType::kLlama,
+     .max_position_embeddings = 2048,
+     .window_switch = WindowSwitch::kOnUnlessOff,
+     .new_keys = R"({"pretraining_tp": 1})"},
+    {.name = "MistralForCausalLM",
+     .type = ModelType::kMistral,
+     .max_position_embeddings = 131072,
+     .num_key_value_heads = 8,
+     .sliding_window = 4096,
+     .new_keys = R"({"sliding_window": null})"},
+    {.name = "Phi3ForCausalLM",
+     .type = ModelType::kPhi3,
+     .max_position_embeddings = 4096,
+     .rms_norm_eps = 1e-5,
+     .new_keys =
+         R"({"sliding_window": null, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "pad_token_id": null})"},
+    {.name = "Qwen2ForCausalLM",
+     .type = ModelType::kQwen2,
+     .max_position_embeddings = 32768,
+     .num_key_value_heads = 32,
+     .sliding_window = 4096,
+     .window_switch = WindowSwitch::kOffUnlessOn,
+     .new_keys = R"({"use_sliding_window": false})"},
+    {.name = "Qwen3ForCausalLM",
+     .type = ModelType::kQwen3,
+     .max_position_embeddings = 32768,
+     .num_key_value_heads = 32,
+     .head_dim = 128,
+     .sliding_window = 4096,
+     .window_switch = WindowSwitch::kOffUnlessOn,
+     .new_keys = R"({"use_sliding_window": false})"},
+    {.name = "GraniteForCausalLM",
+     .type = ModelType::kGranite,
+     .max_position_embeddings = 2048,
+     .attention_multiplier = 1.0},
+    {.name = "Olmo2ForCausalLM",
+     .type = ModelType::kOlmo2,
+     .max_position_embeddings = 2048,
+     .rms_norm_eps = 1e-5,
+     .new_keys = R"({"pad_token_id": null})"},
+    {.name = "SeedOssForCausalLM",
+     .type = ModelType::kSeedOss,
+     .max_position_embeddings = 524288,
+     .num_key_value_heads = 8,
+     .head_dim = 128,
+     .attention_bias = true,
+     .dropout = 0.1,
+     .new_keys = R"({"residual_dropout": 0.0, "pad_token_id": null})"},
+    {.name = "GemmaForCausalLM",
+     .type = ModelType::kGemma,
+     .max_position_embeddings = 8192,
+     .num_key_value_heads = 16,
+     .head_dim = 256,
+     .tie_word_embeddings = true,
+     .new_keys = R"({"hidden_act": "gelu_pytorch_tanh", "pad_token_id": null})"},
+};
+static_assert(std::size(kModelClasses) == std::size(kModelTypeNames));
+
+/// Returns the class of the family.
+[[nodiscard]] inline const ModelClass& model_class_of(ModelType type) {
+  return *std::ranges::find(kModelClasses, type, &ModelClass::type);
+}
+
+}  // namespace strata
