@@ -4,6 +4,8 @@ small_llama is the reference: written here from the papers, f64 from end to end.
 of transformers that the config names; it computes norms, softmax and rotary angles in f32 whatever its dtype.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
@@ -23,6 +25,19 @@ OPTIMIZER = {
 
 def head_dim(c):
     return c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+
+
+def rotary_width(c):
+    return int(head_dim(c) * c.get("partial_rotary_factor", 1))
+
+
+def rotary_magnitude(c):
+    """What longrope multiplies cosines and sines by."""
+    scaling = c["rope_scaling"] or {}
+    if scaling.get("rope_type") != "longrope":
+        return 1.0
+    original = c["original_max_position_embeddings"]
+    return (1 + math.log(c["max_position_embeddings"] / original) / math.log(original)) ** 0.5
 
 
 def visible(batch):
@@ -68,9 +83,9 @@ def small_llama(c, weights, batch):
     rows, length = batch["tokens"].shape
     dim, heads, kv_heads = head_dim(c), c["num_attention_heads"], c["num_key_value_heads"]
     angles = batch["positions"][..., None, None] * inverse_frequencies(
-        dim, c["rope_theta"], c["rope_scaling"]
+        rotary_width(c), c["rope_theta"], c["rope_scaling"]
     )
-    cos, sin = angles.cos(), angles.sin()
+    cos, sin = (rotary_magnitude(c) * part for part in (angles.cos(), angles.sin()))
     mask = visible(batch)[:, None]
 
     def norm(x, name):
@@ -99,7 +114,8 @@ def small_llama(c, weights, batch):
         v = linear(h, at + "self_attn.v_proj").view(rows, length, kv_heads, dim)
         if c["model_type"] == "qwen3":
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
-        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        width = rotary_width(c)
+        q, k = (torch.cat((rotate(t[..., :width], cos, sin), t[..., width:]), dim=-1) for t in (q, k))
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
         scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
         shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)
@@ -135,7 +151,7 @@ class HuggingFaceRunner:
         )
         self.model.train()
         frequencies = self.model.model.rotary_emb.inv_freq
-        expected = inverse_frequencies(head_dim(c), c["rope_theta"], c["rope_scaling"])
+        expected = inverse_frequencies(rotary_width(c), c["rope_theta"], c["rope_scaling"])
         require(
             relative_error(frequencies, expected).item() < 1e-6,
             f"rotary frequencies of {folder}: {frequencies} against {expected}",

@@ -32,7 +32,7 @@ from common import (
     relative_error,
     require,
 )
-from llama import IGNORE, OPTIMIZER, HuggingFaceRunner, SmallRunner, head_dim, train
+from llama import IGNORE, OPTIMIZER, HuggingFaceRunner, SmallRunner, head_dim, rotary_width, train
 
 STEPS = 5
 HUGGING_FACE_TOLERANCE = 2e-6
@@ -80,6 +80,7 @@ LLAMA3 = {
     "original_max_position_embeddings": 64,
     "rope_type": "llama3",
 }
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 1.25, 2.0], "long_factor": [1.0, 3.5, 16.0]}
 # The place of a model gives its seed: a new one goes to the end.
 MODELS = {
     "mha": Model(config(67, 32, 48, 2, 4, 4)),
@@ -255,6 +256,26 @@ MODELS = {
         ),
         tokens=16,
     ),
+    "phi3_longrope": Model(
+        config(
+            74,
+            32,
+            30,
+            2,
+            4,
+            2,
+            architectures=["Phi3ForCausalLM"],
+            model_type="phi3",
+            pad_token_id=None,
+            sliding_window=None,
+            tie_word_embeddings=True,
+            partial_rotary_factor=0.75,
+            max_position_embeddings=4096,
+            original_max_position_embeddings=512,
+            rope_scaling=LONGROPE,
+        ),
+        tokens=16,
+    ),
 }
 
 
@@ -417,7 +438,7 @@ def make_model(name, model, seed, folder):
     tensors |= {f"final/{n}": w for n, w in final.items()}
     tensors["huggingface_logits"] = hf_logits.float()
     tensors["inverse_frequencies"] = inverse_frequencies(
-        head_dim(c), c["rope_theta"], c["rope_scaling"]
+        rotary_width(c), c["rope_theta"], c["rope_scaling"]
     )
     tensors |= errors(model, folder, weights, batches, steps, final)
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "expected.safetensors")

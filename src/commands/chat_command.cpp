@@ -56,7 +56,7 @@ int chat_command(const ChatOptions& options) {
   }
   constexpr std::int64_t kContext = 8192;
   const std::int64_t context =
-      options.model.context.value_or(std::min(kContext, model.config().max_position_embeddings));
+      options.model.context.value_or(std::min(kContext, model.config().context_limit()));
   const std::unique_ptr<GenerationSession> session =
       model.load(context, {}, settings.sampling.repeat_penalty != 1);
   Generator generator(session->engine());

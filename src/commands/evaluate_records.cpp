@@ -59,7 +59,7 @@ Json to_json(const RecordTotals& totals, std::int64_t truncated) {
 }  // namespace
 
 void evaluate_records(const EvaluateOptions& options, const NamedModel& model, InputLines& lines) {
-  const std::int64_t positions = model.config().max_position_embeddings;
+  const std::int64_t positions = model.config().context_limit();
   const RecordReading how{
       .text = model.text(),
       .most_tokens = std::min(options.model.context.value_or(positions), positions),

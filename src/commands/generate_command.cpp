@@ -35,7 +35,7 @@ InputLines open_input(const GenerateOptions& options) {
 }
 
 PromptReading reading_of(const GenerateOptions& options, const NamedModel& model) {
-  const std::int64_t positions = model.config().max_position_embeddings;
+  const std::int64_t positions = model.config().context_limit();
   PromptReading how{.text = model.text(),
                     .settings = model.settings(options.draw),
                     .positions = std::min(options.model.context.value_or(positions), positions),

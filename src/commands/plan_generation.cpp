@@ -16,9 +16,10 @@ namespace strata {
 GenerationNeeds needs_of(const RunConfig& config, const GenerationJob& job) {
   const LlamaConfig& model = config.model.llama;
   const std::int64_t context = job.load.prompt_tokens + job.load.drawn_tokens;
-  if (context > model.max_position_embeddings) {
-    throw ConfigError(too_few_positions(context, model.max_position_embeddings,
-                                        "lower --prompt-tokens or --max-tokens"));
+  if (context > model.context_limit()) {
+    throw ConfigError(too_few_positions(context, model.context_limit(),
+                                        "lower --prompt-tokens or --max-tokens",
+                                        model.context_limit_name()));
   }
   return {.compute = config.run.dtype, .kv_dtype = job.kv_dtype, .context = context};
 }

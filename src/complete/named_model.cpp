@@ -93,9 +93,10 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
 std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs,
                                                     const GenerationLoad& load) const {
   // What is scored last goes through no layer, so it needs no position.
-  if (needs.context - (needs.scores ? 1 : 0) > config_.max_position_embeddings) {
-    throw ConfigError(too_few_positions(needs.context, config_.max_position_embeddings,
-                                        "lower --context, or shorten what is given"));
+  if (needs.context - (needs.scores ? 1 : 0) > config_.context_limit()) {
+    throw ConfigError(too_few_positions(needs.context, config_.context_limit(),
+                                        "lower --context, or shorten what is given",
+                                        config_.context_limit_name()));
   }
   return std::make_unique<GenerationSession>(GenerationOptions{.folder = folder_,
                                                                .command = command_,

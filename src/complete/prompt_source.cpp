@@ -66,8 +66,9 @@ GenerationLoad PromptSurvey::load() const {
 
 PromptSurvey survey_prompts(PromptSource& source, std::optional<std::int64_t> context,
                             const LlamaConfig& model, const CompletionFile* done) {
-  const std::int64_t positions = model.max_position_embeddings;
+  const std::int64_t positions = model.context_limit();
   const std::int64_t most = std::min(context.value_or(positions), positions);
+  const std::string limit = "the model's " + std::string(model.context_limit_name());
   PromptSurvey all;
   PromptIds ids;
   while (const std::optional<Prompt> prompt = source.next()) {
@@ -75,12 +76,11 @@ PromptSurvey survey_prompts(PromptSource& source, std::optional<std::int64_t> co
     check_ids(*prompt, model.vocab_size);
     const std::int64_t prompt_tokens = std::ssize(prompt->ids);
     const std::int64_t drawn = prompt->settings.most_tokens;
-    const std::string problem =
-        too_long({.tokens = prompt_tokens,
-                  .to_follow = drawn,
-                  .most = most,
-                  .limit = most < positions ? "--context" : "the model's max_position_embeddings"},
-                 "shorten it, or lower max_tokens");
+    const std::string problem = too_long({.tokens = prompt_tokens,
+                                          .to_follow = drawn,
+                                          .most = most,
+                                          .limit = most < positions ? "--context" : limit},
+                                         "shorten it, or lower max_tokens");
     if (!problem.empty()) throw ConfigError(prompt->where + ": the prompt " + problem);
     all.longest = std::max(all.longest, prompt_tokens + drawn);
     all.conversations |= prompt->is_conversation;

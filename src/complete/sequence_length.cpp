@@ -18,11 +18,11 @@ std::string too_long(const SequenceLength& length, std::string_view remedy) {
   return text + "; " + std::string(remedy);
 }
 
-std::string too_few_positions(std::int64_t tokens, std::int64_t positions,
-                              std::string_view remedy) {
+std::string too_few_positions(std::int64_t tokens, std::int64_t positions, std::string_view remedy,
+                              std::string_view limit) {
   return "a sequence would have " + format_count(tokens) +
-         " tokens, and the model has positions for " + format_count(positions) +
-         " (max_position_embeddings); " + std::string(remedy);
+         " tokens, and the model has positions for " + format_count(positions) + " (" +
+         std::string(limit) + "); " + std::string(remedy);
 }
 
 }  // namespace strata

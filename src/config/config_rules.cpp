@@ -45,9 +45,10 @@ void check_samples(const RunConfig& c, Rules& r) {
               "sample_prompts",
               "has a text without a character; leave it out (an empty list takes one sample from "
               "the beginning of a text)");
-  const std::int64_t positions = c.model.llama.max_position_embeddings;
+  const std::int64_t positions = c.model.llama.context_limit();
   r.refuse_if(run.sample_tokens >= positions, "sample_tokens",
-              "and a prompt must be at most model.max_position_embeddings (" +
+              "and a prompt must be at most model.max_position_embeddings, or with longrope "
+              "model.rope_scaling.original_max_position_embeddings (" +
                   std::to_string(positions) + "); lower it");
 }
 
@@ -169,6 +170,13 @@ void check_data(const RunConfig& c, Rules r) {
   r.refuse_if(data.sequence_length > c.model.llama.max_position_embeddings, "sequence_length",
               "is above model.max_position_embeddings (" +
                   std::to_string(c.model.llama.max_position_embeddings) + ")");
+  r.refuse_if(data.document_mask && data.sequence_length > c.model.llama.context_limit(),
+              "document_mask",
+              "cannot be true with longrope and rows of more than "
+              "model.rope_scaling.original_max_position_embeddings (" +
+                  std::to_string(c.model.llama.context_limit()) +
+                  ") tokens, since the factors would depend on the longest document of a batch; "
+                  "lower data.sequence_length or set it to false");
   r.refuse_if(data.document_mask && data.dtype != TokenFormat::kAuto && !data.eos_token,
               "eos_token", "is required where data.document_mask meets a file without header");
   r.refuse_if(data.document_begins && !data.eos_token, "document_begins",

@@ -3,10 +3,12 @@
 
 #include "strata/model/config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "family_keys.h"
 #include "strata/model/families.h"
@@ -27,7 +29,8 @@ void RopeScaling::fields(FieldList& f) {
       "rope_type", rope_type, kRopeTypeNames,
       "Says how wavelengths are scaled: default changes nothing, linear stretches all of them, "
       "yarn and llama3 stretch long ones, as Qwen2.5 and Llama 3.1 do for rows longer than they "
-      "were first trained on. dynamic stretches nothing in rows of up to "
+      "were first trained on, and longrope stretches each by its own factor, as Phi-3 does. "
+      "dynamic stretches nothing in rows of up to "
       "max_position_embeddings, which no row exceeds.");
   f.add("factor", factor, "Sets what wavelengths are multiplied by. Raise it for longer rows.");
   f.add("low_freq_factor", low_freq_factor,
@@ -48,20 +51,32 @@ void RopeScaling::fields(FieldList& f) {
       "stretched in full, and between the two the factor rises. It belongs to a model's weights.");
   f.add("truncate", truncate,
         "Has yarn move both bounds outwards to whole dimensions. It belongs to a model's weights.");
-  f.add("attention_factor", attention_factor,
-        "Sets what yarn multiplies cosines and sines by. Absent, it follows from factor: "
-        "0.1 ln(factor) + 1. It belongs to a model's weights.");
+  f.add(
+      "attention_factor", attention_factor,
+      "Sets what yarn and longrope multiply cosines and sines by. Absent, it follows from factor: "
+      "0.1 ln(factor) + 1, and for longrope sqrt(1 + ln(factor) / "
+      "ln(original_max_position_embeddings)). It belongs to a model's weights.");
   f.add(
       "mscale", mscale,
       "Sets, with mscale_all_dim, what attention_factor follows from where it is absent: "
       "(0.1 mscale ln(factor) + 1) / (0.1 mscale_all_dim ln(factor) + 1). It belongs to a model's "
       "weights.");
   f.add("mscale_all_dim", mscale_all_dim, "See mscale. It belongs to a model's weights.");
+  f.add("short_factor", short_factor,
+        "Sets what longrope multiplies each wavelength by in rows of up to "
+        "original_max_position_embeddings tokens. It belongs to a model's weights.");
+  f.add("long_factor", long_factor,
+        "Sets what longrope multiplies each wavelength by in longer rows of training; generation "
+        "has none. It belongs to a model's weights.");
 }
 
 double RopeScaling::magnitude() const {
-  if (rope_type != RopeType::kYarn) return 1;
+  if (rope_type != RopeType::kYarn && rope_type != RopeType::kLongRope) return 1;
   if (attention_factor) return *attention_factor;
+  if (rope_type == RopeType::kLongRope) {
+    const auto original = static_cast<double>(original_max_position_embeddings);
+    return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
+  }
   const auto of_scale = [&](double scale) {
     return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
   };
@@ -118,6 +133,10 @@ void LlamaConfig::fields(FieldList& f) {
   f.add("rope_scaling", rope_scaling,
         "Scales the rotary embedding's wavelengths; null scales none. Set it for models that were "
         "stretched to longer rows, such as Llama 3.1.");
+  f.add("partial_rotary_factor", partial_rotary_factor,
+        "Sets the share of each head that is rotated, from its first element on. It belongs to a "
+        "model's weights, and of the families only phi3 has it.")
+      .above(0);
   f.add("rms_norm_eps", rms_norm_eps,
         "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.")
       .above(0);
@@ -166,6 +185,10 @@ void validate_scaling(const RopeScaling& s, const Add& add) {
   if (!(s.factor >= 1)) add("rope_scaling.factor", "must be at least 1");
   const bool yarn = s.rope_type == RopeType::kYarn;
   const bool llama3 = s.rope_type == RopeType::kLlama3;
+  const bool longrope = s.rope_type == RopeType::kLongRope;
+  if (longrope && s.original_max_position_embeddings < 2) {
+    add("rope_scaling.original_max_position_embeddings", "must be at least 2");
+  }
   if ((yarn || llama3) && s.original_max_position_embeddings < 1) {
     add("rope_scaling.original_max_position_embeddings", "must be at least 1");
   }
@@ -173,9 +196,10 @@ void validate_scaling(const RopeScaling& s, const Add& add) {
   if (llama3 && !(s.high_freq_factor > s.low_freq_factor)) {
     add("rope_scaling.high_freq_factor", "must be above low_freq_factor");
   }
-  if (!yarn) return;
-  if (!(s.beta_slow > 0)) add("rope_scaling.beta_slow", "must be above 0");
-  if (!(s.beta_fast >= s.beta_slow)) add("rope_scaling.beta_fast", "must be at least beta_slow");
+  if (yarn && !(s.beta_slow > 0)) add("rope_scaling.beta_slow", "must be above 0");
+  if (yarn && !(s.beta_fast >= s.beta_slow)) {
+    add("rope_scaling.beta_fast", "must be at least beta_slow");
+  }
   if (!(s.magnitude() > 0) || !std::isfinite(s.magnitude())) {
     add("rope_scaling.attention_factor",
         "must be above 0, and with mscale and mscale_all_dim it is " +
@@ -183,7 +207,45 @@ void validate_scaling(const RopeScaling& s, const Add& add) {
   }
 }
 
+/// Calls add(key, text) for what is wrong with the part of heads that is rotated, and with factors
+/// of its pairs. Heads must be even.
+template <class Add>
+void validate_rotary_width(const LlamaConfig& c, const Add& add) {
+  const std::int64_t width = c.rotary_width();
+  if (!(c.partial_rotary_factor <= 1) || width < 2 || width % 2 != 0) {
+    add("partial_rotary_factor", "must be at most 1 and give an even number of elements, not " +
+                                     std::to_string(width) + " of a head of " +
+                                     std::to_string(c.head_size()));
+    return;
+  }
+  if (!c.rope_scaling || c.rope_scaling->rope_type != RopeType::kLongRope) return;
+  const auto check = [&](std::string_view key, const std::vector<double>& factors) {
+    const auto wrong = [](double factor) { return !(factor > 0) || !std::isfinite(factor); };
+    if (std::ssize(factors) != width / 2) {
+      add(key, "must have a factor for each of the " + std::to_string(width / 2) +
+                   " rotated pairs of a head, not " + std::to_string(factors.size()));
+    } else if (std::ranges::any_of(factors, wrong)) {
+      add(key, "must be above 0, all of them");
+    }
+  };
+  check("rope_scaling.short_factor", c.rope_scaling->short_factor);
+  check("rope_scaling.long_factor", c.rope_scaling->long_factor);
+}
+
 }  // namespace
+
+std::int64_t LlamaConfig::context_limit() const {
+  if (!rope_scaling || rope_scaling->rope_type != RopeType::kLongRope) {
+    return max_position_embeddings;
+  }
+  return std::min(max_position_embeddings, rope_scaling->original_max_position_embeddings);
+}
+
+std::string_view LlamaConfig::context_limit_name() const {
+  return context_limit() == max_position_embeddings
+             ? "max_position_embeddings"
+             : "original_max_position_embeddings, for longrope";
+}
 
 std::int64_t LlamaConfig::parameter_count() const { return spec_of(*this).parameter_count(); }
 
@@ -205,6 +267,8 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
           "must divide hidden_size (" + std::to_string(hidden_size) + ") unless head_dim is given");
     } else if (head_size() % 2 != 0) {
       add("head_dim", "must be even for rotary embeddings, not " + std::to_string(head_size()));
+    } else {
+      validate_rotary_width(*this, add);
     }
   }
   LlamaConfig defaults;
@@ -214,6 +278,11 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
     add(key, "must be " + field_text(*of_defaults.find(key)) + " for model_type \"" +
                  std::string(enum_name(kModelTypeNames, model_type)) +
                  "\", whose models have nothing else");
+  }
+  if (model_type == ModelType::kPhi3 && rope_scaling &&
+      rope_scaling->rope_type == RopeType::kYarn) {
+    add("rope_scaling.rope_type",
+        "cannot be yarn for model_type \"phi3\", for which transformers reads it as longrope");
   }
   if (rope_scaling) validate_scaling(*rope_scaling, add);
   if (rope_scaling && rope_scaling->rope_type == RopeType::kYarn && !(rope_theta > 1)) {

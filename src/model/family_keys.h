@@ -23,11 +23,12 @@ inline constexpr std::initializer_list<ModelType> kWithAttentionOutBias = {Model
 inline constexpr std::initializer_list<ModelType> kWithMlpBias = {ModelType::kLlama,
                                                                   ModelType::kSeedOss};
 inline constexpr std::initializer_list<ModelType> kWithMultipliers = {ModelType::kGranite};
+inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelType::kPhi3};
 inline constexpr FamilyKey kFamilyKeys[] = {
-    {"attention_bias", kWithAttentionBias},       {"mlp_bias", kWithMlpBias},
-    {"embedding_multiplier", kWithMultipliers},   {"residual_multiplier", kWithMultipliers},
-    {"attention_multiplier", kWithMultipliers},   {"logits_scaling", kWithMultipliers},
-    {"attention_out_bias", kWithAttentionOutBias}};
+    {"attention_bias", kWithAttentionBias},        {"mlp_bias", kWithMlpBias},
+    {"embedding_multiplier", kWithMultipliers},    {"residual_multiplier", kWithMultipliers},
+    {"attention_multiplier", kWithMultipliers},    {"logits_scaling", kWithMultipliers},
+    {"attention_out_bias", kWithAttentionOutBias}, {"partial_rotary_factor", kWithPartialRotation}};
 
 /// Returns whether only some families have this key.
 [[nodiscard]] inline bool is_family_key(std::string_view key) {

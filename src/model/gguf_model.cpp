@@ -74,9 +74,12 @@ void refuse_biases(const ModelSpec& spec, const Architecture& as) {
 void refuse_attention(const ModelSpec& spec, const Architecture& as) {
   const AttentionSpec& attention = spec.common().attention;
   const auto head_size = static_cast<double>(attention.head_size);
-  if (attention.scale != 1.0 / std::sqrt(head_size) ||
-      attention.rope.width != attention.head_size) {
-    throw std::logic_error("scores or rotated widths of this family have no keys in GGUF yet");
+  if (attention.scale != 1.0 / std::sqrt(head_size)) {
+    throw std::logic_error("scores of this family have no keys in GGUF yet");
+  }
+  if (attention.rope.width != attention.head_size) {
+    refuse("partial_rotary_factor is not 1, which strata does not know how to write",
+           kExportFolder);
   }
   if (!as.any_head_size && attention.query_width() != spec.width) {
     refuse("head_dim is " + std::to_string(attention.head_size) + ", and the " +
@@ -94,6 +97,10 @@ void refuse_scaling(const RopeScaling& scaling, const Architecture& as) {
     refuse("rope_scaling.rope_type is dynamic, which llama.cpp does not have",
            "as far as max_position_embeddings it changes nothing: set rope_scaling to null in the "
            "config.json of an exported folder, and export that");
+  }
+  if (scaling.rope_type == RopeType::kLongRope) {
+    refuse("rope_scaling.rope_type is longrope, which strata does not know how to write",
+           kExportFolder);
   }
   if (scaling.rope_type == RopeType::kLlama3 && !as.has_rope_factors) {
     refuse("rope_scaling.rope_type is llama3, and the " + std::string(as.name) +
@@ -145,9 +152,9 @@ GgufKeys keys_of(const LlamaConfig& config, const ModelSpec& spec, const std::st
 std::vector<float> rope_factors_of(const RopeSpec& rope) {
   std::vector<float> factors;
   if (!rope.scaling || rope.scaling->rope_type != RopeType::kLlama3) return factors;
-  const std::vector<double> scaled = rope_frequencies(rope);
+  const std::vector<double> scaled = rope_frequencies(rope, 0);
   const std::vector<double> plain =
-      rope_frequencies({.width = rope.width, .theta = rope.theta, .scaling = {}});
+      rope_frequencies({.width = rope.width, .theta = rope.theta, .scaling = {}}, 0);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     factors.push_back(static_cast<float>(plain[i] / scaled[i]));
   }

@@ -58,10 +58,14 @@ Json value_of(const Field& field) {
 
 /// Sets what a config says of the rotary embedding in the keys that all versions of transformers
 /// read, and takes out those that might contradict them.
-void set_rope(Json& json, const FieldList& fields) {
+void set_rope(Json& json, const LlamaConfig& config, const FieldList& fields) {
   json.erase("rope_parameters");
   json.erase("original_max_position_embeddings");
   for (const char* key : {"rope_theta", "rope_scaling"}) json[key] = value_of(*fields.find(key));
+  // A Phi-3 has the original length outside of the scaling, and 4096 where it is missing.
+  if (config.model_type == ModelType::kPhi3 && json["rope_scaling"].contains(kOriginalLength)) {
+    json[kOriginalLength] = json["rope_scaling"][kOriginalLength];
+  }
 }
 
 }  // namespace
@@ -93,7 +97,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
       json[key] = spec_of(config).common().attention.scale;
   }
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
-    set_rope(json, fields);
+    set_rope(json, config, fields);
   }
   // Transformers 5 writes dtype and reads both.
   if (json.contains("dtype")) json["dtype"] = torch_name(weight);

@@ -16,8 +16,8 @@ namespace strata {
   return found == json.end() ? nlohmann::json() : *found;
 }
 
-/// Takes theta and scaling of the rotary embedding into `known`. Transformers 5 writes both as
-/// rope_parameters, and where a file has the older keys as well, programs differ in what they
+/// Takes theta, width and scaling of the rotary embedding into `known`. Transformers 5 writes them
+/// as rope_parameters, and where a file has the older keys as well, programs differ in what they
 /// take: so they must agree.
 void take_rope(const nlohmann::json& json, const ModelClass& model_class, nlohmann::json& known,
                ConfigProblems& problems);

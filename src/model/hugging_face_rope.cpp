@@ -1,6 +1,7 @@
 // Reads what a Hugging Face config.json says of the rotary embedding, in the spellings of several
 // versions of transformers.
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -33,8 +34,8 @@ Json scaling_of(RopeType type, const Json& rope, std::string_view key, const Jso
 }
 
 /// Returns `rope_scaling` with its type under its present name, or null if nothing is scaled.
-Json normalised_rope_scaling(const Json& rope, std::string_view key, const Json& original,
-                             ConfigProblems& problems) {
+Json normalised_rope_scaling(const Json& rope, std::string_view key, const ModelClass& model_class,
+                             const Json& original, ConfigProblems& problems) {
   const auto path = [&](std::string_view name) {
     return std::string(key) + '.' + std::string(name);
   };
@@ -46,9 +47,9 @@ Json normalised_rope_scaling(const Json& rope, std::string_view key, const Json&
     problems.add(path("type"), "is " + shown(old_type) + ", but rope_type is " + shown(type) +
                                    "; leave one of them out");
   }
-  if (const Json part = value_at(rope, "partial_rotary_factor"); !part.is_null() && part != 1) {
-    problems.add(path("partial_rotary_factor"),
-                 "only whole heads are rotated, found " + shown(part));
+  const bool is_old_name = type == "su" || type == "yarn";
+  if (model_class.type == ModelType::kPhi3 && is_old_name) {
+    type = "longrope";  // as transformers has it
   }
   if (type.is_null() && !value_at(rope, "factor").is_null()) {
     problems.add(path("rope_type"), "is required beside factor");
@@ -66,15 +67,31 @@ Json normalised_rope_scaling(const Json& rope, std::string_view key, const Json&
   return nullptr;
 }
 
+/// Takes what `rope`, the value of `at`, says under `key` into `known`, with which it must agree.
+void take_inner(const std::string& key, const Json& rope, const std::string& at, Json& known,
+                ConfigProblems& problems) {
+  const Json value = value_at(rope, key);
+  if (value.is_null()) return;
+  const Json other = value_at(known, key);
+  if (!other.is_null() && other != value) {
+    problems.add(at + '.' + key, "is " + shown(value) + ", but " + key + " is " + shown(other) +
+                                     " elsewhere in the file; leave out the one that the model "
+                                     "was not trained with");
+  }
+  known[key] = value;
+}
+
 }  // namespace
 
 void take_rope(const Json& json, const ModelClass& model_class, Json& known,
                ConfigProblems& problems) {
   // What transformers takes for the length of rows before they were stretched, if no scaling says
   // it.
-  const Json outside = value_at(json, kOriginalLength);
-  Json original = outside.is_null() ? value_at(json, "max_position_embeddings") : outside;
-  if (original.is_null()) original = model_class.max_position_embeddings;
+  Json longest = value_at(json, "max_position_embeddings");
+  if (longest.is_null()) longest = model_class.max_position_embeddings;
+  Json outside = value_at(json, kOriginalLength);
+  if (outside.is_null() && model_class.original_length) outside = *model_class.original_length;
+  const Json original = outside.is_null() ? longest : outside;
   Json scaling = nullptr;
   bool taken = false;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -84,7 +101,7 @@ void take_rope(const Json& json, const ModelClass& model_class, Json& known,
       problems.add(key, "expected an object or null, found " + shown(rope));
       continue;
     }
-    const Json own = normalised_rope_scaling(rope, key, original, problems);
+    const Json own = normalised_rope_scaling(rope, key, model_class, original, problems);
     if (taken && own != scaling) {
       problems.add("rope_scaling", "is " + shown(rope) +
                                        ", but rope_parameters says otherwise; "
@@ -92,21 +109,19 @@ void take_rope(const Json& json, const ModelClass& model_class, Json& known,
     }
     if (!taken) scaling = own;
     taken = true;
-    const Json theta = value_at(rope, "rope_theta");
-    if (theta.is_null()) continue;
-    const Json other = value_at(known, "rope_theta");
-    if (!other.is_null() && other != theta) {
-      problems.add(std::string(key) + ".rope_theta",
-                   "is " + shown(theta) + ", but rope_theta is " + shown(other) +
-                       " elsewhere in the file; leave out the one that the model was not trained "
-                       "with");
-    }
-    known["rope_theta"] = theta;
+    take_inner("rope_theta", rope, key, known, problems);
+    take_inner("partial_rotary_factor", rope, key, known, problems);
   }
   if (scaling.contains(kOriginalLength) && !outside.is_null() &&
       outside != scaling[kOriginalLength]) {
     problems.add(kOriginalLength, "is " + shown(outside) + ", but that of the rope scaling is " +
                                       shown(scaling[kOriginalLength]) + "; leave it out");
+  }
+  // A longrope without a factor stretches to the longest row.
+  if (value_at(scaling, "rope_type") == "longrope" && !scaling.contains("factor") &&
+      scaling[kOriginalLength].is_number() && longest.is_number()) {
+    scaling["factor"] =
+        std::max(1.0, longest.get<double>() / scaling[kOriginalLength].get<double>());
   }
   known["rope_scaling"] = scaling;
 }

@@ -82,7 +82,9 @@ void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Ker
 LlamaForward::LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels,
                            Arenas& arenas)
     : spec_(spec), sizes_(sizes), kernels_(kernels), memory_(spec, sizes, arenas) {
-  fill_rope_tables(memory_.rope, spec_.common().attention.rope, arenas.device());
+  // Rows of the original length, which context_limit() has no sequence exceed.
+  constexpr std::int64_t kShort = 0;
+  fill_rope_tables(memory_.rope, spec_.common().attention.rope, kShort, arenas.device());
 }
 
 void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,

@@ -29,6 +29,7 @@ struct ModelClass {
   std::optional<std::int64_t> num_key_value_heads{};  ///< absent: as many as heads
   std::optional<std::int64_t> head_dim{};             ///< absent: hidden_size / heads
   std::optional<std::int64_t> sliding_window{};       ///< absent: none
+  std::optional<std::int64_t> original_length{};      ///< absent: max_position_embeddings
   WindowSwitch window_switch = WindowSwitch::kNone;
   bool tie_word_embeddings = false;
   bool attention_bias = false;
@@ -56,6 +57,7 @@ inline constexpr ModelClass kModelClasses[] = {
      .type = ModelType::kPhi3,
      .max_position_embeddings = 4096,
      .rms_norm_eps = 1e-5,
+     .original_length = 4096,
      .new_keys =
          R"({"sliding_window": null, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "pad_token_id": null})"},
     {.name = "Qwen2ForCausalLM",

@@ -26,12 +26,18 @@ inline constexpr std::string_view kOriginalLength = "original_max_position_embed
                                         {"mscale_all_dim"}, {kOriginalLength}};
   static constexpr RopeKey kOfLlama3[] = {
       {"factor", true}, {"low_freq_factor", true}, {"high_freq_factor", true}, {kOriginalLength}};
+  static constexpr RopeKey kOfLongRope[] = {{"short_factor", true},
+                                            {"long_factor", true},
+                                            {"factor"},
+                                            {"attention_factor"},
+                                            {kOriginalLength}};
   switch (type) {
     case RopeType::kDefault: break;
     case RopeType::kLinear:
     case RopeType::kDynamic: return kFactor;
     case RopeType::kYarn: return kOfYarn;
     case RopeType::kLlama3: return kOfLlama3;
+    case RopeType::kLongRope: return kOfLongRope;
   }
   return {};
 }

@@ -20,10 +20,12 @@ RopeMemory::RopeMemory(const RopeSpec& rope, std::int64_t positions, DType dtype
                             static_cast<std::size_t>(shape.elements()) * size_of(dtype));
 }
 
-void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, Device& device) {
+void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, std::int64_t row_tokens,
+                      Device& device) {
   Stream& in = device.stream(Lane::kActivationsIn);
   RopeTable table;
-  if (device.info().backend != "dry") table = make_rope_table(rope, memory.cos.shape[0]);
+  if (device.info().backend != "dry")
+    table = make_rope_table(rope, memory.cos.shape[0], row_tokens);
   for (const auto& [values, view] :
        {std::pair{&table.cos, &memory.cos}, std::pair{&table.sin, &memory.sin}}) {
     const std::size_t bytes = view->bytes().bytes;

@@ -7,9 +7,10 @@
 
 namespace strata {
 
-/// Brings the tables, rounded, to the device and waits for it. On a dry device, which does not look
-/// at values, none are computed.
-void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, Device& device);
+/// Brings the tables for rows of `row_tokens`, rounded, to the device and waits for it. On a dry
+/// device, which does not look at values, none are computed.
+void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, std::int64_t row_tokens,
+                      Device& device);
 
 /// Returns the rotation of queries and keys, with which the rows of `packed` begin.
 [[nodiscard]] Rope rope_of(const AttentionSpec& spec, const TensorView& packed,

@@ -51,11 +51,14 @@ YarnBounds yarn_bounds(const RopeSpec& rope, const RopeScaling& scaling) {
 
 }  // namespace
 
-std::vector<double> rope_frequencies(const RopeSpec& rope) {
+std::vector<double> rope_frequencies(const RopeSpec& rope, std::int64_t row_tokens) {
   const std::int64_t half = rope.width / 2;
   const RopeScaling scaling = rope.scaling.value_or(RopeScaling{});
   const YarnBounds bounds =
       scaling.rope_type == RopeType::kYarn ? yarn_bounds(rope, scaling) : YarnBounds{};
+  const std::vector<double>& own_factors = row_tokens > scaling.original_max_position_embeddings
+                                               ? scaling.long_factor
+                                               : scaling.short_factor;
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < half; ++i) {
     double frequency = std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(half));
@@ -63,6 +66,7 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
       case RopeType::kDefault:
       case RopeType::kDynamic: break;
       case RopeType::kLinear: frequency /= scaling.factor; break;
+      case RopeType::kLongRope: frequency /= own_factors.at(static_cast<std::size_t>(i)); break;
       case RopeType::kLlama3: frequency = llama3_frequency(frequency, scaling); break;
       case RopeType::kYarn: {
         const double slowed = std::clamp(
@@ -76,8 +80,8 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
   return frequencies;
 }
 
-RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions) {
-  const std::vector<double> frequencies = rope_frequencies(rope);
+RopeTable make_rope_table(const RopeSpec& rope, std::int64_t positions, std::int64_t row_tokens) {
+  const std::vector<double> frequencies = rope_frequencies(rope, row_tokens);
   const double magnitude = rope.scaling ? rope.scaling->magnitude() : 1.0;
   RopeTable table;
   table.cos.reserve(static_cast<std::size_t>(positions) * frequencies.size());

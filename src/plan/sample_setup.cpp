@@ -43,7 +43,7 @@ std::int64_t sample_context(const RunConfig& config) {
     longest = std::max(longest, prompt.size() + around);
   }
   return std::min(static_cast<std::int64_t>(longest) + config.run.sample_tokens,
-                  config.model.llama.max_position_embeddings);
+                  config.model.llama.context_limit());
 }
 
 std::int64_t samples_at_once(const RunSection& run) {

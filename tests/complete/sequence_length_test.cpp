@@ -21,6 +21,8 @@ TEST_CASE("a sequence that is too long is told by its numbers, what limits it an
   CHECK(too_few_positions(40, 32, "lower --context") ==
         "a sequence would have 40 tokens, and the model has positions for 32 "
         "(max_position_embeddings); lower --context");
+  CHECK_THAT(too_few_positions(40, 32, "lower --context", "another"),
+             ContainsSubstring("positions for 32 (another); lower --context"));
 }
 
 }  // namespace strata::test

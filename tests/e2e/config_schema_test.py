@@ -46,7 +46,7 @@ CHANGES = [
     ("model.rope_scaling", None, True),
     ("model.rope_scaling", {"rope_type": "llama3"}, True),
     ("model.rope_scaling", {"rope_type": "yarn", "attention_factor": None}, True),
-    ("model.rope_scaling", {"rope_type": "longrope"}, False),
+    ("model.rope_scaling", {"rope_type": "proportional"}, False),
     ("run.sample_prompts", ["a", "b"], True),
     ("run.sample_prompts", "a", False),
     ("run.sample_prompts", ["a", {"messages": [{"role": "user", "content": "b"}]}], True),

@@ -20,12 +20,14 @@ TEST_CASE("the rope tables of the golden models turn at PyTorch's frequencies") 
     INFO(name);
     const GoldenModel model = load_golden_model(name);
     const RopeTable table = make_rope_table(
-        spec_of(load_llama_config(model.folder / "config.json")).common().attention.rope, 20);
+        spec_of(load_llama_config(model.folder / "config.json")).common().attention.rope, 20,
+        model.tokens);
+    const double magnitude = table.cos.front();  // of position 0
     std::vector<double> cos, sin;
     for (int position = 0; position < 20; ++position) {
       for (const double frequency : model.inverse_frequencies) {
-        cos.push_back(std::cos(position * frequency));
-        sin.push_back(std::sin(position * frequency));
+        cos.push_back(magnitude * std::cos(position * frequency));
+        sin.push_back(magnitude * std::sin(position * frequency));
       }
     }
     CHECK(distance(table.cos, cos) < 1e-13);

@@ -5,11 +5,13 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "strata/base/error.h"
 #include "support/catch.h"
@@ -230,9 +232,9 @@ TEST_CASE("a model that strata would compute wrongly is refused") {
   CHECK_THAT(complaint_with(R"("quantization_config": {"bits": 4})"),
              ContainsSubstring("quantization_config"));
   CHECK_THAT(
-      complaint_with(R"("rope_scaling": {"type": "longrope", "factor": 2})"),
+      complaint_with(R"("rope_scaling": {"type": "proportional", "factor": 2})"),
       ContainsSubstring("rope_scaling.rope_type: \"default\", \"linear\", \"dynamic\", \"yarn\", "
-                        "\"llama3\" are supported, found \"longrope\""));
+                        "\"llama3\", \"longrope\" are supported, found \"proportional\""));
   CHECK_THAT(complaint_with(R"("rope_scaling": {"rope_type": "llama3", "factor": 8})"),
              ContainsSubstring("rope_scaling.low_freq_factor: is required"));
   CHECK_THAT(complaint_with(R"("num_key_value_heads": 3)"), ContainsSubstring("must divide"));
@@ -355,10 +357,59 @@ TEST_CASE("a Phi-3 on whole heads is read with the defaults of its own class") {
   CHECK(c.max_position_embeddings == 4096);
   CHECK(c.rms_norm_eps == 1e-5);
   CHECK(load("") == c);
-  CHECK_THROWS_WITH(load(R"("partial_rotary_factor": 0.75)"),
-                    ContainsSubstring("partial_rotary_factor"));
   CHECK_THROWS_WITH(load(R"("sliding_window": 2047)"), ContainsSubstring("sliding_window"));
-  CHECK_THROWS_WITH(load(R"("rope_scaling": {"type": "longrope"})"), ContainsSubstring("longrope"));
+}
+
+TEST_CASE("a Phi-3 may rotate a part of each head and have factors for each wavelength") {
+  const auto load = [](const std::string& more) {
+    return ConfigFile(R"({"architectures": ["Phi3ForCausalLM"], "model_type": "phi3",
+      "vocab_size": 100, "hidden_size": 32, "intermediate_size": 12, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "max_position_embeddings": 131072, )" +
+                      more + "}")
+        .load();
+  };
+  const std::string factors = R"("short_factor": [1, 1.5], "long_factor": [2, 30])";
+  // Phi-4-mini names the scaling, the part and the length like this
+  const LlamaConfig c = load(R"("original_max_position_embeddings": 4096,
+      "partial_rotary_factor": 0.5, "rope_scaling": {"type": "longrope", )" +
+                             factors + "}");
+  CHECK(c.rotary_width() == 4);
+  CHECK(c.rope_scaling->rope_type == RopeType::kLongRope);
+  CHECK(c.rope_scaling->long_factor == std::vector{2.0, 30.0});
+  CHECK(c.rope_scaling->factor == 32);  // 131072 / 4096
+  CHECK(c.context_limit() == 4096);
+  // sqrt(1 + ln 32 / ln 4096), of which 32 is 2^5 and 4096 is 2^12
+  CHECK(std::abs(c.rope_scaling->magnitude() - std::sqrt(1 + 5.0 / 12)) < 1e-15);
+  for (const std::string type : {"longrope", "su", "yarn"}) {  // of which Phi3Config has the first
+    CHECK(load(R"("rope_parameters": {"partial_rotary_factor": 0.5, "rope_type": ")" + type +
+               "\", " + factors + "}") == c);
+  }
+  LlamaConfig other = c;
+  other.rope_scaling->original_max_position_embeddings = 2048;
+  for (const LlamaConfig& written : {c, other}) {
+    CHECK(strata::parse_llama_config(
+              strata::llama_config_text(written, strata::DType::kBF16, std::nullopt), "again") ==
+          written);
+  }
+  const auto refused = [&](const std::string& more, const std::string& complaint) {
+    CHECK_THROWS_WITH(load(more), ContainsSubstring(complaint));
+  };
+  refused(R"("partial_rotary_factor": 0.4)", "partial_rotary_factor: must be at most 1 and give");
+  refused(R"("partial_rotary_factor": 1.25)", "partial_rotary_factor: must be at most 1");
+  refused(R"("partial_rotary_factor": 0.5, "rope_parameters": {"partial_rotary_factor": 0.25})",
+          "rope_parameters.partial_rotary_factor: is 0.25, but partial_rotary_factor is 0.5");
+  refused(R"("rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1, 1]})",
+          "rope_scaling.long_factor: is required for longrope");
+  refused(R"("rope_scaling": {"type": "longrope", )" + factors + "}",
+          "rope_scaling.short_factor: must have a factor for each of the 4 rotated pairs");
+  refused(R"("partial_rotary_factor": 0.5, "rope_scaling": {"type": "longrope",
+             "short_factor": [1, 0], "long_factor": [1, 1]})",
+          "rope_scaling.short_factor: must be above 0");
+  refused(R"("partial_rotary_factor": 0.5, "rope_scaling": {"type": "longrope", )" + factors +
+              R"(, "original_max_position_embeddings": 2048})",
+          "original_max_position_embeddings: is 4096, but that of the rope scaling is 2048");
+  CHECK_THAT(complaint_with(R"("rope_parameters": {"partial_rotary_factor": 0.5})"),
+             ContainsSubstring("partial_rotary_factor: must be 1.0 for model_type \"llama\""));
 }
 
 TEST_CASE("a LLaMA's config may ask for biases, and those of other families may not") {
@@ -402,8 +453,6 @@ TEST_CASE("a Qwen2 without a window is read with the defaults of its own class")
   CHECK_THROWS_WITH(load(R"("attention_bias": true)"), ContainsSubstring("attention_bias"));
   CHECK(load(R"("rope_scaling": {"type": "yarn", "factor": 4})").rope_scaling->rope_type ==
         RopeType::kYarn);
-  CHECK_THROWS_WITH(load(R"("rope_scaling": {"type": "longrope", "factor": 4})"),
-                    ContainsSubstring("longrope"));
   CHECK_THROWS_WITH(load(R"("num_attention_heads": 8)"), ContainsSubstring("takes 32, no divisor"));
 }
 

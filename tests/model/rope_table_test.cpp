@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "strata/model/families.h"
@@ -19,7 +20,7 @@ TEST_CASE("angles grow with the position and fall with the dimension") {
   m.hidden_size = 8;
   m.num_attention_heads = 1;
   m.rope_theta = 16.0;
-  const RopeTable table = make_rope_table(spec_of(m).common().attention.rope, 3);
+  const RopeTable table = make_rope_table(spec_of(m).common().attention.rope, 3, 3);
   REQUIRE(table.cos.size() == 12);
   CHECK(table.cos[0] == 1.0);
   // theta^(-2i/8) for i = 0..3: 1, 1/2, 1/4, 1/8.
@@ -35,13 +36,13 @@ TEST_CASE("llama3 scaling keeps short waves and slows long ones by the factor") 
   m.hidden_size = 128;
   m.num_attention_heads = 1;
   m.rope_theta = 500000.0;
-  const RopeTable plain = make_rope_table(spec_of(m).common().attention.rope, 2);
+  const RopeTable plain = make_rope_table(spec_of(m).common().attention.rope, 2, 2);
   m.rope_scaling = RopeScaling{.rope_type = RopeType::kLlama3,
                                .factor = 8.0,
                                .low_freq_factor = 1.0,
                                .high_freq_factor = 4.0,
                                .original_max_position_embeddings = 8192};
-  const RopeTable scaled = make_rope_table(spec_of(m).common().attention.rope, 2);
+  const RopeTable scaled = make_rope_table(spec_of(m).common().attention.rope, 2, 2);
   const auto angle = [](const RopeTable& t, std::size_t i) {
     return std::atan2(t.sin[64 + i], t.cos[64 + i]);
   };
@@ -56,7 +57,7 @@ TEST_CASE("llama3 scaling keeps short waves and slows long ones by the factor") 
 
 TEST_CASE("scalings have the frequencies and magnitudes of transformers") {
   const auto golden = test::read_json(test::goldens_folder() + "/rope_scaling.json");
-  REQUIRE(golden.at("cases").size() == 11);
+  REQUIRE(golden.at("cases").size() == 15);
   for (const auto& expected : golden.at("cases")) {
     CAPTURE(expected.at("name").get<std::string>());
     const nlohmann::json config{{"architectures", {"LlamaForCausalLM"}},
@@ -70,7 +71,8 @@ TEST_CASE("scalings have the frequencies and magnitudes of transformers") {
                                 {"max_position_embeddings", expected.at("max_position_embeddings")},
                                 {"rope_parameters", expected.at("rope_parameters")}};
     const LlamaConfig read = parse_llama_config(json_text(config), "config.json");
-    const RopeTable table = make_rope_table(spec_of(read).common().attention.rope, 2);
+    const RopeTable table = make_rope_table(spec_of(read).common().attention.rope, 2,
+                                            expected.at("row_tokens").get<std::int64_t>());
     const double magnitude = expected.at("magnitude").get<double>();
     const auto& frequencies = expected.at("frequencies");
     const std::size_t half = frequencies.size();

@@ -187,6 +187,14 @@ TEST_CASE("norms of single heads with an offset are refused") {
   CHECK_THROWS_WITH(make_layout(spec), "norms of single heads have no offset");
 }
 
+TEST_CASE("a Phi-3 rotates the part of a head that its config says") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kPhi3;
+  m.partial_rotary_factor = 0.75;  // of 6, with the fraction cut off
+  CHECK(spec_of(m).common().attention.rope.width == 4);
+  CHECK(spec_of(m).common().attention.head_size == 6);
+}
+
 TEST_CASE("a LLaMA has the biases that its config asks for") {
   LlamaConfig m = model(false);
   const auto biases = [&] {

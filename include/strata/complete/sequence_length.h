@@ -23,9 +23,10 @@ struct SequenceLength {
 [[nodiscard]] std::string too_long(const SequenceLength& length, std::string_view remedy);
 
 /// Returns the error of sequences that have more tokens than the model has positions for: "a
-/// sequence would have 40 tokens, and the model has positions for 32 (max_position_embeddings);
-/// REMEDY". Whoever calls has compared them, because a last token that is scored needs no position.
+/// sequence would have 40 tokens, and the model has positions for 32 (LIMIT); REMEDY". Whoever
+/// calls has compared them, because a last token that is scored needs no position.
 [[nodiscard]] std::string too_few_positions(std::int64_t tokens, std::int64_t positions,
-                                            std::string_view remedy);
+                                            std::string_view remedy,
+                                            std::string_view limit = "max_position_embeddings");
 
 }  // namespace strata

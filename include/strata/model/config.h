@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/base/dtype.h"
 #include "strata/base/fields.h"
@@ -38,16 +39,16 @@ inline constexpr EnumName<ModelType> kModelTypeNames[] = {
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
   kDefault,
-  kLinear,   ///< all wavelengths stretched by `factor`
-  kDynamic,  ///< as kDefault for rows up to max_position_embeddings, and there are no longer ones
-  kYarn,     ///< long wavelengths stretched by `factor`, and scores of attention raised
-  kLlama3,   ///< long wavelengths stretched by `factor`, as in Llama 3.1
+  kLinear,    ///< all wavelengths stretched by `factor`
+  kDynamic,   ///< as kDefault for rows up to max_position_embeddings, and there are no longer ones
+  kYarn,      ///< long wavelengths stretched by `factor`, and scores of attention raised
+  kLlama3,    ///< long wavelengths stretched by `factor`, as in Llama 3.1
+  kLongRope,  ///< each wavelength stretched by its own factor, scores raised, as in Phi-3
 };
-inline constexpr EnumName<RopeType> kRopeTypeNames[] = {{RopeType::kDefault, "default"},
-                                                        {RopeType::kLinear, "linear"},
-                                                        {RopeType::kDynamic, "dynamic"},
-                                                        {RopeType::kYarn, "yarn"},
-                                                        {RopeType::kLlama3, "llama3"}};
+inline constexpr EnumName<RopeType> kRopeTypeNames[] = {
+    {RopeType::kDefault, "default"}, {RopeType::kLinear, "linear"},
+    {RopeType::kDynamic, "dynamic"}, {RopeType::kYarn, "yarn"},
+    {RopeType::kLlama3, "llama3"},   {RopeType::kLongRope, "longrope"}};
 
 /// The scaling of the rotary embedding, with the names and defaults of a Hugging Face config.json.
 struct RopeScaling {
@@ -62,9 +63,11 @@ struct RopeScaling {
   std::optional<double> attention_factor{};
   std::optional<double> mscale{};
   std::optional<double> mscale_all_dim{};
+  std::vector<double> short_factor{};  ///< one for each pair, for rows of the original length
+  std::vector<double> long_factor{};   ///< for longer rows
 
   /// Returns what cosines and sines are multiplied by, so that scores of attention are multiplied
-  /// by its square: 1 but for yarn.
+  /// by its square: 1 but for yarn and longrope.
   [[nodiscard]] double magnitude() const;
   void fields(FieldList& f);
   bool operator==(const RopeScaling&) const = default;
@@ -83,6 +86,7 @@ struct LlamaConfig {
   std::int64_t max_position_embeddings = 2048;
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
+  double partial_rotary_factor = 1;  ///< the share of a head that is rotated
   double rms_norm_eps = 1e-5;
   bool tie_word_embeddings = false;
   bool attention_bias =
@@ -106,6 +110,17 @@ struct LlamaConfig {
   [[nodiscard]] std::int64_t head_size() const {
     return head_dim ? *head_dim : hidden_size / num_attention_heads;
   }
+
+  /// Returns the elements of a head that are rotated. Needs num_attention_heads > 0.
+  [[nodiscard]] std::int64_t rotary_width() const {
+    return static_cast<std::int64_t>(static_cast<double>(head_size()) * partial_rotary_factor);
+  }
+  /// Returns how many tokens a sequence may have that is continued or scored: as many as there are
+  /// positions, but with longrope the original length, because in transformers a token more
+  /// changes the keys of all others.
+  [[nodiscard]] std::int64_t context_limit() const;
+  /// Returns the name of the key that this is, for messages.
+  [[nodiscard]] std::string_view context_limit_name() const;
 
   /// Returns the elements of the whole model; tied embeddings count once.
   [[nodiscard]] std::int64_t parameter_count() const;

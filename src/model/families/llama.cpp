@@ -20,7 +20,7 @@ AttentionSpec attention_of(const LlamaConfig& c) {
           .kv_heads = c.kv_heads(),
           .head_size = head_size,
           .scale = 1.0 / std::sqrt(static_cast<double>(head_size)),
-          .rope = {.width = head_size, .theta = c.rope_theta, .scaling = c.rope_scaling}};
+          .rope = {.width = c.rotary_width(), .theta = c.rope_theta, .scaling = c.rope_scaling}};
 }
 
 Linear linear(LinearId id, std::int64_t in, std::vector<SourceTensor> sources) {
