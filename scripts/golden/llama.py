@@ -114,8 +114,11 @@ def small_llama(c, weights, batch):
         v = linear(h, at + "self_attn.v_proj").view(rows, length, kv_heads, dim)
         if c["model_type"] == "qwen3":
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
-        width = rotary_width(c)
-        q, k = (torch.cat((rotate(t[..., :width], cos, sin), t[..., width:]), dim=-1) for t in (q, k))
+        if c.get("no_rope_layers", [1] * c["num_hidden_layers"])[layer]:
+            width = rotary_width(c)
+            q, k = (
+                torch.cat((rotate(t[..., :width], cos, sin), t[..., width:]), dim=-1) for t in (q, k)
+            )
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
         scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
         shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)

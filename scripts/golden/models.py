@@ -256,6 +256,26 @@ MODELS = {
         ),
         tokens=16,
     ),
+    "smollm3": Model(
+        config(
+            71,
+            20,
+            26,
+            3,
+            4,
+            2,
+            architectures=["SmolLM3ForCausalLM"],
+            model_type="smollm3",
+            head_dim=6,
+            rms_norm_eps=1e-6,
+            rope_theta=2e6,
+            tie_word_embeddings=True,
+            no_rope_layers=[1, 0, 1],
+            pad_token_id=None,
+        ),
+        tokens=16,
+        packed=True,
+    ),
     "phi3_longrope": Model(
         config(
             74,

@@ -92,8 +92,8 @@ void LlamaConfig::fields(FieldList& f) {
       "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
       "gate and up in another, qwen2 has biases on q, k and v, qwen3 normalises their heads of q "
       "and k, granite has multipliers, olmo2 has its norms after what they were before and norms "
-      "of q and k, seed_oss has biases of its own, and gemma has GELU and other norms. Set it to "
-      "have a new model in the files of a family.");
+      "of q and k, seed_oss has biases of its own, gemma has GELU and other norms, and smollm3 "
+      "has layers that do not rotate. Set it to have a new model in the files of a family.");
   f.add("vocab_size", vocab_size,
         "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
         "With model.path, set it above that model's to begin with rows for tokens that strata "
@@ -137,6 +137,10 @@ void LlamaConfig::fields(FieldList& f) {
         "Sets the share of each head that is rotated, from its first element on. It belongs to a "
         "model's weights, and of the families only phi3 has it.")
       .above(0);
+  f.add("no_rope_layers", no_rope_layers,
+        "Says for each layer whether it rotates queries and keys, 1 or 0; null has every fourth "
+        "layer of smollm3 not rotate. It belongs to a model's weights, and of the families only "
+        "smollm3 has it.");
   f.add("rms_norm_eps", rms_norm_eps,
         "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.")
       .above(0);
@@ -145,11 +149,11 @@ void LlamaConfig::fields(FieldList& f) {
         "large share of the parameters.");
   f.add("attention_bias", attention_bias,
         "Gives q, k, v and the projection after attention biases. It belongs to a model's weights, "
-        "and of the families only llama, qwen3, olmo2, seed_oss and gemma have it; qwen2 has its "
-        "biases without it, and seed_oss has attention_out_bias for the projection.");
+        "and of the families only llama, qwen3, olmo2, seed_oss, gemma and smollm3 have it; qwen2 "
+        "has its biases without it, and seed_oss has attention_out_bias for the projection.");
   f.add("mlp_bias", mlp_bias,
         "Gives gate, up and down biases. It belongs to a model's weights, and of the families only "
-        "llama and seed_oss have it.");
+        "llama, seed_oss and smollm3 have it.");
   f.add("initializer_range", initializer_range,
         "Sets the standard deviation of random initial weights. Lower it if the first steps of a "
         "large model are not stable.")
@@ -232,7 +236,27 @@ void validate_rotary_width(const LlamaConfig& c, const Add& add) {
   check("rope_scaling.long_factor", c.rope_scaling->long_factor);
 }
 
+/// Calls add(key, text) for what is wrong with the list of layers that do not rotate.
+template <class Add>
+void validate_layers(const LlamaConfig& c, const Add& add) {
+  if (!c.no_rope_layers || !has_key(c.model_type, "no_rope_layers")) return;
+  const std::vector<double>& layers = *c.no_rope_layers;
+  if (std::ssize(layers) < c.num_hidden_layers) {
+    add("no_rope_layers", "must have a number for each of the " +
+                              std::to_string(c.num_hidden_layers) + " layers, not " +
+                              std::to_string(layers.size()));
+  } else if (std::ranges::any_of(layers, [](double flag) { return flag != 0 && flag != 1; })) {
+    add("no_rope_layers", "must be 1 or 0 for each layer");
+  }
+}
+
 }  // namespace
+
+bool LlamaConfig::rotates(std::int64_t layer) const {
+  if (no_rope_layers) return no_rope_layers->at(static_cast<std::size_t>(layer)) != 0;
+  constexpr std::int64_t kInterval = 4;
+  return model_type != ModelType::kSmolLm3 || (layer + 1) % kInterval != 0;
+}
 
 std::int64_t LlamaConfig::context_limit() const {
   if (!rope_scaling || rope_scaling->rope_type != RopeType::kLongRope) {
@@ -284,6 +308,7 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
     add("rope_scaling.rope_type",
         "cannot be yarn for model_type \"phi3\", for which transformers reads it as longrope");
   }
+  validate_layers(*this, add);
   if (rope_scaling) validate_scaling(*rope_scaling, add);
   if (rope_scaling && rope_scaling->rope_type == RopeType::kYarn && !(rope_theta > 1)) {
     add("rope_theta", "must be above 1 for yarn");

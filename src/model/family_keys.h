@@ -17,18 +17,20 @@ struct FamilyKey {
   std::initializer_list<ModelType> families;
 };
 inline constexpr std::initializer_list<ModelType> kWithAttentionBias = {
-    ModelType::kLlama, ModelType::kQwen3, ModelType::kOlmo2, ModelType::kSeedOss,
-    ModelType::kGemma};
+    ModelType::kLlama,   ModelType::kQwen3, ModelType::kOlmo2,
+    ModelType::kSeedOss, ModelType::kGemma, ModelType::kSmolLm3};
 inline constexpr std::initializer_list<ModelType> kWithAttentionOutBias = {ModelType::kSeedOss};
-inline constexpr std::initializer_list<ModelType> kWithMlpBias = {ModelType::kLlama,
-                                                                  ModelType::kSeedOss};
+inline constexpr std::initializer_list<ModelType> kWithMlpBias = {
+    ModelType::kLlama, ModelType::kSeedOss, ModelType::kSmolLm3};
 inline constexpr std::initializer_list<ModelType> kWithMultipliers = {ModelType::kGranite};
 inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelType::kPhi3};
+inline constexpr std::initializer_list<ModelType> kWithLayersUnrotated = {ModelType::kSmolLm3};
 inline constexpr FamilyKey kFamilyKeys[] = {
     {"attention_bias", kWithAttentionBias},        {"mlp_bias", kWithMlpBias},
     {"embedding_multiplier", kWithMultipliers},    {"residual_multiplier", kWithMultipliers},
     {"attention_multiplier", kWithMultipliers},    {"logits_scaling", kWithMultipliers},
-    {"attention_out_bias", kWithAttentionOutBias}, {"partial_rotary_factor", kWithPartialRotation}};
+    {"attention_out_bias", kWithAttentionOutBias}, {"partial_rotary_factor", kWithPartialRotation},
+    {"no_rope_layers", kWithLayersUnrotated}};
 
 /// Returns whether only some families have this key.
 [[nodiscard]] inline bool is_family_key(std::string_view key) {

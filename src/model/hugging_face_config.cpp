@@ -67,7 +67,7 @@ constexpr FixedKey kFixedKeys[] = {
     {"residual_multiplier", "1", "scaled residuals are not supported"},
     {"num_local_experts", "1", "mixtures of experts are not supported"},
     {"num_experts", "1", "mixtures of experts are not supported"},
-    {"no_rope_layers", "null", "layers without rotary embedding are not supported"},
+    {"no_rope_layers", "null", "only a SmolLM3 has layers that do not rotate"},
     {"quantization_config", "null",
      "quantized weights are not supported; use the bf16, f16 or f32 original"},
     {"compression_config", "null",
@@ -170,6 +170,26 @@ void check_supported(const Json& json, const ModelClass& model_class, ConfigProb
   }
 }
 
+/// Writes a SmolLM3's no_rope_layer_interval as a list, unless there is one.
+void take_layers(const Json& json, Json& known, ConfigProblems& problems) {
+  const Json interval = value_at(json, "no_rope_layer_interval");
+  if (interval.is_null() || known.contains("no_rope_layers")) return;
+  const Json layers = value_at(json, "num_hidden_layers");
+  if (!interval.is_number_integer() || interval < 1) {
+    problems.add("no_rope_layer_interval",
+                 "expected an integer of at least 1, found " + shown(interval));
+    return;
+  }
+  constexpr std::int64_t kUsual = 4;  // which no list stands for
+  if (interval == kUsual || !layers.is_number_integer()) return;
+  constexpr std::int64_t kMostLayers = 1 << 10;
+  Json flags = Json::array();
+  for (std::int64_t i = 1; i <= std::min(layers.get<std::int64_t>(), kMostLayers); ++i) {
+    flags.push_back(i % interval.get<std::int64_t>() != 0 ? 1 : 0);
+  }
+  known["no_rope_layers"] = flags;
+}
+
 }  // namespace
 
 LlamaConfig parse_llama_config(std::string_view text, const std::string& source) {
@@ -185,6 +205,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     config.num_key_value_heads = model_class.num_key_value_heads;
   }
   if (!json.contains("head_dim")) config.head_dim = model_class.head_dim;
+  config.rope_theta = model_class.rope_theta;
   config.attention_multiplier = model_class.attention_multiplier;
   config.attention_bias = model_class.attention_bias;
   config.tie_word_embeddings = model_class.tie_word_embeddings;
@@ -195,6 +216,8 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     if (!value.is_null()) known[field.key] = value;
   }
   known["model_type"] = model_class.type_name();
+  if (model_class.type == ModelType::kSmolLm3) take_layers(json, known, problems);
+  if (model_class.type == ModelType::kSmolLm3) take_layers(json, known, problems);
   take_rope(json, model_class, known, problems);
   problems.throw_if_any(source);
 

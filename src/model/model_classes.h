@@ -31,6 +31,7 @@ struct ModelClass {
   std::optional<std::int64_t> sliding_window{};       ///< absent: none
   std::optional<std::int64_t> original_length{};      ///< absent: max_position_embeddings
   WindowSwitch window_switch = WindowSwitch::kNone;
+  double rope_theta = 10000;
   bool tie_word_embeddings = false;
   bool attention_bias = false;
   std::optional<double> attention_multiplier{};  ///< absent: 1 / sqrt(D)
@@ -99,6 +100,14 @@ inline constexpr ModelClass kModelClasses[] = {
      .head_dim = 256,
      .tie_word_embeddings = true,
      .new_keys = R"({"hidden_act": "gelu_pytorch_tanh", "pad_token_id": null})"},
+    {.name = "SmolLM3ForCausalLM",
+     .type = ModelType::kSmolLm3,
+     .max_position_embeddings = 32768,
+     .num_key_value_heads = 4,
+     .window_switch = WindowSwitch::kOffUnlessOn,
+     .rope_theta = 2e6,
+     .tie_word_embeddings = true,
+     .new_keys = R"({"use_sliding_window": false, "pad_token_id": null})"},
 };
 static_assert(std::size(kModelClasses) == std::size(kModelTypeNames));
 

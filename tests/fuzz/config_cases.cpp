@@ -45,6 +45,7 @@ const std::vector<Config>& flavours() {
        {"model.rope_scaling.original_max_position_embeddings", "16"}},
       {{"model.rope_scaling.rope_type", "\"yarn\""}, {"model.rope_scaling.mscale", "2"}},
       {{"model.tie_word_embeddings", "true"}, {"model.head_dim", "6"}},
+      {{"model.model_type", "\"smollm3\""}},
       {{"model.model_type", "\"phi3\""}, {"model.partial_rotary_factor", "0.5"}},
       {{"memory.device_limit", "\"24GiB\""}, {"memory.host_limit", "\"128GiB\""}},
       {{"memory.spill_limit", "\"1MiB\""}, {"hardware.peak_tflops", "100"}},

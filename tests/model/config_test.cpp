@@ -479,6 +479,51 @@ TEST_CASE("a Qwen3 without a window is read with the defaults of its own class")
   CHECK_THROWS_WITH(load(R"("use_sliding_window": true)"), ContainsSubstring("use_sliding_window"));
 }
 
+TEST_CASE("a SmolLM3 without a window is read with the defaults of its own class") {
+  const auto load = [](const std::string& more) {
+    return ConfigFile(R"({"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3",
+      "vocab_size": 100, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 4,
+      "num_attention_heads": 4)" +
+                      (more.empty() ? "" : ", " + more) + "}")
+        .load();
+  };
+  // SmolLM3Config of transformers 5.24; the files of SmolLM3-3B have these keys
+  const LlamaConfig c = load(R"("attention_bias": false, "mlp_bias": false, "sliding_window": null,
+      "use_sliding_window": false, "no_rope_layer_interval": 4, "max_window_layers": 28,
+      "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"])");
+  CHECK(c.model_type == ModelType::kSmolLm3);
+  CHECK(c.kv_heads() == 4);
+  CHECK(c.max_position_embeddings == 32768);
+  CHECK(c.rms_norm_eps == 1e-6);
+  CHECK(c.rope_theta == 2e6);
+  CHECK(c.tie_word_embeddings);
+  CHECK(load("") == c);
+  CHECK_FALSE(load(R"("tie_word_embeddings": false)").tie_word_embeddings);
+  CHECK(load(R"("rope_theta": 5000000.0)").rope_theta == 5e6);
+  CHECK(load(R"("attention_bias": true, "mlp_bias": true)").mlp_bias);
+  const auto rotate = [](const LlamaConfig& config) {
+    return std::vector<bool>{config.rotates(0), config.rotates(1), config.rotates(2),
+                             config.rotates(3)};
+  };
+  CHECK(rotate(c) == std::vector{true, true, true, false});
+  CHECK(rotate(load(R"("no_rope_layer_interval": 3)")) == std::vector{true, true, false, true});
+  CHECK(rotate(load(R"("no_rope_layer_interval": 3, "no_rope_layers": [0, 1, 1, 0, 1])")) ==
+        std::vector{false, true, true, false});
+  const LlamaConfig listed = load(R"("no_rope_layers": [1, 1, 1, 1])");
+  const std::string text = strata::llama_config_text(listed, strata::DType::kBF16, std::nullopt);
+  CHECK(strata::parse_llama_config(text, "again") == listed);
+  CHECK_THAT(text, !ContainsSubstring("1.0,"));  // transformers takes integers alone
+  const auto refused = [&](const std::string& more, const std::string& complaint) {
+    CHECK_THROWS_WITH(load(more), ContainsSubstring(complaint));
+  };
+  refused(R"("use_sliding_window": true)", "use_sliding_window");
+  refused(R"("no_rope_layers": [1, 0])", "no_rope_layers: must have a number for each of the 4");
+  refused(R"("no_rope_layers": [1, 0, 2, 1])", "no_rope_layers: must be 1 or 0");
+  refused(R"("no_rope_layer_interval": 0)", "no_rope_layer_interval: expected an integer");
+  CHECK_THAT(complaint_with(R"("no_rope_layers": [1, 0])"),
+             ContainsSubstring("no_rope_layers: only a SmolLM3 has layers that do not rotate"));
+}
+
 TEST_CASE("class and type of a model must be those of one family") {
   const auto load = [](const std::string& text) {
     return ConfigFile(R"({"vocab_size": 100, "hidden_size": 8, "intermediate_size": 12,
@@ -543,7 +588,8 @@ TEST_CASE("a new config.json is read as the model that it was written of") {
       {ModelType::kMistral, R"("MistralForCausalLM")"},
       {ModelType::kPhi3, R"("Phi3ForCausalLM")"},
       {ModelType::kQwen2, R"("Qwen2ForCausalLM")"},
-      {ModelType::kQwen3, R"("Qwen3ForCausalLM")"}};
+      {ModelType::kQwen3, R"("Qwen3ForCausalLM")"},
+      {ModelType::kSmolLm3, R"("SmolLM3ForCausalLM")"}};
   for (const auto& [type, name] : classes) {
     for (LlamaConfig c : {small(), stretched()}) {
       c.model_type = type;

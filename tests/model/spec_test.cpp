@@ -187,6 +187,20 @@ TEST_CASE("norms of single heads with an offset are refused") {
   CHECK_THROWS_WITH(make_layout(spec), "norms of single heads have no offset");
 }
 
+TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kSmolLm3;
+  m.no_rope_layers = std::vector{0.0, 1.0, 0.0};
+  const ModelSpec spec = spec_of(m);
+  CHECK_FALSE(spec.layer(0).attention.rotates);
+  CHECK(spec.layer(1).attention.rotates);
+  CHECK_FALSE(spec.layer(2).attention.rotates);
+  CHECK(spec.kinds.size() == 2);
+  CHECK_NOTHROW(make_layout(spec));
+  m.no_rope_layers = std::vector(3, 1.0);
+  CHECK(spec_of(m).kinds.size() == 1);
+}
+
 TEST_CASE("a Phi-3 rotates the part of a head that its config says") {
   LlamaConfig m = model(false);
   m.model_type = ModelType::kPhi3;

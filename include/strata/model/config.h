@@ -28,13 +28,14 @@ enum class ModelType : std::uint8_t {
   kOlmo2,    ///< norms come after attention and the MLP; all of q and of k is normalised
   kSeedOss,  ///< biases as its config says
   kGemma,    ///< the first Gemma: gated by GELU, norms of 1 + weight, embeddings times sqrt(C)
+  kSmolLm3,  ///< without a window; some layers do not rotate
 };
 inline constexpr EnumName<ModelType> kModelTypeNames[] = {
     {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"},
     {ModelType::kPhi3, "phi3"},   {ModelType::kQwen2, "qwen2"},
     {ModelType::kQwen3, "qwen3"}, {ModelType::kGranite, "granite"},
     {ModelType::kOlmo2, "olmo2"}, {ModelType::kSeedOss, "seed_oss"},
-    {ModelType::kGemma, "gemma"}};
+    {ModelType::kGemma, "gemma"}, {ModelType::kSmolLm3, "smollm3"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -87,6 +88,8 @@ struct LlamaConfig {
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
   double partial_rotary_factor = 1;  ///< the share of a head that is rotated
+  std::optional<std::vector<double>>
+      no_rope_layers;  ///< 0: the layer does not rotate; see fields()
   double rms_norm_eps = 1e-5;
   bool tie_word_embeddings = false;
   bool attention_bias =
@@ -115,6 +118,8 @@ struct LlamaConfig {
   [[nodiscard]] std::int64_t rotary_width() const {
     return static_cast<std::int64_t>(static_cast<double>(head_size()) * partial_rotary_factor);
   }
+  /// Returns whether the layer rotates queries and keys.
+  [[nodiscard]] bool rotates(std::int64_t layer) const;
   /// Returns how many tokens a sequence may have that is continued or scored: as many as there are
   /// positions, but with longrope the original length, because in transformers a token more
   /// changes the keys of all others.
