@@ -1,8 +1,7 @@
-// The names of lanes, reasons and spaces, as traces and messages show them. Tests compare these
+// The names of lanes and reasons, as traces and messages show them. Tests compare these
 // texts, so a name is part of what a trace means.
 
 #include "strata/device/lane.h"
-#include "strata/device/trace.h"
 
 namespace strata {
 
@@ -30,15 +29,6 @@ std::string_view name_of(WaitFor why) {
     case WaitFor::kDecided: return "decided";
     case WaitFor::kSaved: return "saved";
     case WaitFor::kTurn: return "turn";
-  }
-  return "?";
-}
-
-std::string_view name_of(Space space) {
-  switch (space) {
-    case Space::kDevice: return "device";
-    case Space::kPinned: return "pinned";
-    case Space::kPageable: return "pageable";
   }
   return "?";
 }

@@ -23,7 +23,7 @@ bool tracing(const Device& device) {
 Space copyable_space(const Device& device, const char* role, const void* data, std::size_t bytes) {
   if (bytes == 0) return Space::kDevice;
   const auto space = device.space_of({static_cast<const std::byte*>(data), bytes});
-  if (space == Space::kDevice || space == Space::kPinned) return *space;
+  if (space && traits_of(*space).lanes_copy) return *space;
   throw BackendError("copy: the " + std::string(role) + " of " + std::to_string(bytes) +
                      " bytes is not within one arena of device or pinned memory; a lane cannot " +
                      "copy pageable memory without blocking: take it from a pinned arena");

@@ -4,37 +4,49 @@
 
 #include "strata/engine/engine.h"
 
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "strata/base/bytes.h"
 #include "strata/base/process.h"
 
 namespace strata {
 
-namespace {
-
-Arena take(Device& device, const MemoryPlan& plan, Space space, WorkProgress* work) {
-  const std::size_t bytes = plan.total(space);
-  const std::string name(name_of(space));
-  if (work != nullptr) {
-    work->begin("taking " + format_bytes(bytes) + " of " + name + " memory");
+std::vector<Engine::Taken> Engine::take(Device& device, const MemoryPlan& plan,
+                                        WorkProgress* work) {
+  std::vector<Taken> all;
+  for (const SpaceTraits& memory : kSpaces) {
+    const std::size_t bytes = plan.total(memory.space);
+    const std::string name(memory.name);
+    if (work != nullptr) {
+      work->begin("taking " + format_bytes(bytes) + " of " + name + " memory");
+    }
+    const double begun_s = steady_seconds();
+    auto arena = std::make_unique<Arena>(device, memory.space, bytes, name);
+    all.push_back({std::move(arena), steady_seconds() - begun_s});
   }
-  return {device, space, bytes, name};
+  return all;
 }
 
-}  // namespace
-
-Engine::Taken::Taken(Device& device, const MemoryPlan& plan, Space space, WorkProgress* work)
-    : begun_s(steady_seconds()),
-      arena(take(device, plan, space, work)),
-      taken_s(steady_seconds() - begun_s) {}
+Arenas Engine::arenas_of(std::span<const Taken> memory) {
+  Arenas all;
+  for (const Taken& each : memory) all.add(*each.arena);
+  return all;
+}
 
 Engine::Engine(const Layout& layout, Device& device, Collectives& shard, WorkProgress* work)
-    : device_memory_(device, layout.plan, Space::kDevice, work),
-      pinned_memory_(device, layout.plan, Space::kPinned, work),
-      pageable_memory_(device, layout.plan, Space::kPageable, work),
-      arenas_(device_memory_.arena, pinned_memory_.arena, pageable_memory_.arena),
+    : memory_(take(device, layout.plan, work)),
+      arenas_(arenas_of(memory_)),
       state_(*layout.model, layout.state, arenas_),
       weights_(state_, shard, arenas_, layout.weight_slots) {}
+
+std::vector<const Arena*> Engine::arenas() const {
+  std::vector<const Arena*> all;
+  for (const Taken& each : memory_) all.push_back(each.arena.get());
+  return all;
+}
 
 }  // namespace strata

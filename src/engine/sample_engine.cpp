@@ -6,9 +6,11 @@
 namespace strata {
 
 SampleMemory::SampleMemory(const SampleLayout& s, const SamplePlaces& places)
-    : device_arena_(places.device, places.device_begin, s.plan.total(Space::kDevice), "samples"),
-      pinned_arena_(places.pinned, places.pinned_begin, s.plan.total(Space::kPinned), "samples"),
-      pageable_arena_(places.pageable, 0, 0, "samples"),
+    : device_arena_(places.arenas.arena(Space::kDevice), places.device_begin,
+                    s.plan.total(Space::kDevice), "samples"),
+      pinned_arena_(places.arenas.arena(Space::kPinned), places.pinned_begin,
+                    s.plan.total(Space::kPinned), "samples"),
+      pageable_arena_(places.arenas.arena(Space::kPageable), 0, 0, "samples"),
       arenas_(device_arena_, pinned_arena_, pageable_arena_) {}
 
 SampleEngine::SampleEngine(const SampleLayout& layout, const SamplePlaces& places, Kernels& kernels,

@@ -27,12 +27,12 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
                    if (snapshots_) snapshots_->tell(outcome);
                    report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);
                  }),
-      idle_begin_(device_memory_.arena.used()),
+      idle_begin_(arenas_.arena(Space::kDevice).used()),
       activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
       kept_(s.kept_tensors(), s.kept, arenas_),
       boundary_gradients_(take_boundary_gradients(s.activations, arenas_)),
       model_(s.spec, s.sizes, *parts.backend.kernels, arenas_),
-      samples_begin_(pinned_memory_.arena.used()),
+      samples_begin_(arenas_.arena(Space::kPinned).used()),
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
                 s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
   static_cast<void>(take_sample_memory(s, arenas_));
@@ -53,11 +53,8 @@ TrainingEngine::Agreed TrainingEngine::agree(std::int64_t valid, const SaveKinds
 }
 
 std::unique_ptr<SampleEngine> TrainingEngine::make_samples() {
-  const SamplePlaces places{.device = device_memory_.arena,
-                            .device_begin = idle_begin_,
-                            .pinned = pinned_memory_.arena,
-                            .pinned_begin = samples_begin_,
-                            .pageable = pageable_memory_.arena};
+  const SamplePlaces places{
+      .arenas = arenas_, .device_begin = idle_begin_, .pinned_begin = samples_begin_};
   return std::make_unique<SampleEngine>(layout_.samples.value(), places, kernels_, weights_);
 }
 

@@ -73,16 +73,18 @@ std::size_t MemoryPlan::heap(std::string_view name) const {
 }
 
 std::size_t MemoryPlan::host_total() const {
-  return total(Space::kPinned) + total(Space::kPageable) + heap();
+  std::size_t bytes = heap();
+  for (const SpaceTraits& memory : kSpaces) bytes += memory.of_host ? total(memory.space) : 0;
+  return bytes;
 }
 
 std::string MemoryPlan::to_string() const {
   std::string text;
-  for (const Space space : {Space::kDevice, Space::kPinned, Space::kPageable}) {
+  for (const SpaceTraits& memory : kSpaces) {
     std::vector<Entry> own;
     std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(own),
-                 [&](const Entry& e) { return e.space == space && e.bytes > 0; });
-    text += list(name_of(space), total(space), std::move(own));
+                 [&](const Entry& e) { return e.space == memory.space && e.bytes > 0; });
+    text += list(memory.name, total(memory.space), std::move(own));
   }
   return text + list("heap", heap(), heap_);
 }

@@ -126,8 +126,8 @@ void Session::assemble(WorkProgress& work) {
         step_finished(outcome, valid_tokens);
       });
   data_->take_memory();
-  startup_.device_s = engine_->device_arena_s();
-  startup_.pinned_s = engine_->pinned_arena_s();
+  startup_.device_s = engine_->taken_s(Space::kDevice);
+  startup_.pinned_s = engine_->taken_s(Space::kPinned);
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
   may_end();
   set_start_state(resolved_, hooks_, *engine_, *backend_.pool, ranks_, work);

@@ -4,12 +4,17 @@
 
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstddef>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "strata/base/function_ref.h"
 #include "strata/base/tensor.h"
 #include "strata/device/arena.h"
+#include "strata/device/space.h"
 
 namespace strata {
 
@@ -32,25 +37,31 @@ class Allocator {
   }
 };
 
-/// Memory of a run: one arena for each space, all of one device. The arenas outlive it.
+/// Memory of a run: at most one arena for each space, all of one device. The arenas outlive it.
 class Arenas final : public Allocator {
  public:
-  Arenas(Arena& device, Arena& pinned, Arena& pageable)
-      : device_(device), pinned_(pinned), pageable_(pageable) {}
+  template <std::same_as<Arena>... Each>
+  explicit Arenas(Each&... arenas) {
+    (add(arenas), ...);
+  }
+  /// Adds the arena of a space that has none yet.
+  void add(Arena& arena) { arenas_[index_of(arena.space())] = &arena; }
 
   std::byte* allocate(Space space, std::string_view what, std::size_t bytes) override {
     return arena(space).allocate(what, bytes);
   }
+  /// Throws std::logic_error if this space has no arena.
   [[nodiscard]] Arena& arena(Space space) const {
-    if (space == Space::kDevice) return device_;
-    return space == Space::kPinned ? pinned_ : pageable_;
+    Arena* const arena = arenas_[index_of(space)];
+    if (arena == nullptr) {
+      throw std::logic_error("there is no arena of " + std::string(name_of(space)) + " memory");
+    }
+    return *arena;
   }
-  [[nodiscard]] Device& device() const { return device_.device(); }
+  [[nodiscard]] Device& device() const { return arena(Space::kDevice).device(); }
 
  private:
-  Arena& device_;
-  Arena& pinned_;
-  Arena& pageable_;
+  std::array<Arena*, kSpaces.size()> arenas_{};  ///< by space; null if it has none
 };
 
 }  // namespace strata

@@ -15,11 +15,9 @@
 #include "strata/base/tensor.h"
 #include "strata/device/cost.h"
 #include "strata/device/lane.h"
+#include "strata/device/space.h"
 
 namespace strata {
-
-enum class Space : std::uint8_t { kDevice, kPinned, kPageable };
-[[nodiscard]] std::string_view name_of(Space space);
 
 /// The bytes that a submission reads and writes. Ranges of absent views are dropped.
 struct Accesses {

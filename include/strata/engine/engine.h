@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "strata/base/work_progress.h"
@@ -23,13 +25,10 @@ class Engine {
   /// Returns the home of the weights, and of what is trained of them.
   [[nodiscard]] TrainingState& state() { return state_; }
   [[nodiscard]] const WeightStore& weights() const { return weights_; }
-  /// Returns the arenas in the order device, pinned, pageable.
-  [[nodiscard]] std::vector<const Arena*> arenas() const {
-    return {&device_memory_.arena, &pinned_memory_.arena, &pageable_memory_.arena};
-  }
-  /// Returns the seconds that it took to get device memory, and pinned memory.
-  [[nodiscard]] double device_arena_s() const { return device_memory_.taken_s; }
-  [[nodiscard]] double pinned_arena_s() const { return pinned_memory_.taken_s; }
+  /// Returns the arenas in the order of kSpaces.
+  [[nodiscard]] std::vector<const Arena*> arenas() const;
+  /// Returns the seconds that it took to get the memory of this space.
+  [[nodiscard]] double taken_s(Space space) const { return memory_[index_of(space)].taken_s; }
 
  protected:
   /// Takes all memory that the layout's plan adds up to, and of it what weights need; these are
@@ -41,15 +40,13 @@ class Engine {
 
   /// An arena, and the seconds that it took to get it.
   struct Taken {
-    Taken(Device& device, const MemoryPlan& plan, Space space, WorkProgress* work);
-    double begun_s;  ///< by a steady clock
-    Arena arena;
-    double taken_s;
+    std::unique_ptr<Arena> arena;
+    double taken_s = 0;
   };
+  static std::vector<Taken> take(Device& device, const MemoryPlan& plan, WorkProgress* work);
+  static Arenas arenas_of(std::span<const Taken> memory);
 
-  Taken device_memory_;
-  Taken pinned_memory_;
-  Taken pageable_memory_;
+  std::vector<Taken> memory_;  ///< of kSpaces
   Arenas arenas_;
   TrainingState state_;
   WeightStore weights_;

@@ -13,11 +13,9 @@ namespace strata {
 
 /// Where samples find their memory: in arenas of the training engine, from these bytes on.
 struct SamplePlaces {
-  const Arena& device;
+  const Arenas& arenas;
   std::size_t device_begin = 0;
-  const Arena& pinned;
   std::size_t pinned_begin = 0;
-  const Arena& pageable;
 };
 
 /// The parts of arenas that samples take.

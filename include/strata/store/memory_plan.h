@@ -43,7 +43,7 @@ class MemoryPlan final : public Allocator {
   [[nodiscard]] std::size_t bytes(Space space, std::string_view name) const;
   /// Returns the bytes of the heap under this name, or all of them.
   [[nodiscard]] std::size_t heap(std::string_view name = {}) const;
-  /// Returns the bytes of pinned and pageable memory and of the heap together.
+  /// Returns the bytes of all memory of the host and of the heap together.
   [[nodiscard]] std::size_t host_total() const;
   /// Returns a table for each memory, with the largest entries first.
   [[nodiscard]] std::string to_string() const;
