@@ -53,9 +53,8 @@ class GgufWriter {
       places_[place.source] = {&place, tensors_.size()};
       tensors_.push_back({place.name, type_of(place, what.type), place.shape});
     }
-    const std::vector<float>& factors = what.gguf.rope_factors;
-    if (!factors.empty()) {
-      tensors_.push_back({kGgufRopeFactors, GgufType::kF32, {std::ssize(factors)}});
+    for (const GgufVector& factors : what.gguf.rope_factors) {
+      tensors_.push_back({factors.name, GgufType::kF32, {std::ssize(factors.values)}});
     }
     header_ = gguf_header(what.keys, tensors_);
   }
@@ -64,8 +63,9 @@ class GgufWriter {
     what_.to.reserve(header_.file_bytes);
     progress_.bytes = header_.file_bytes;
     write_bytes(0, std::as_bytes(std::span(header_.bytes)));
-    if (!what_.gguf.rope_factors.empty()) {
-      write_bytes(header_.offsets.back(), std::as_bytes(std::span(what_.gguf.rope_factors)));
+    std::size_t tensor = what_.gguf.tensors.size();
+    for (const GgufVector& factors : what_.gguf.rope_factors) {
+      write_bytes(header_.offsets[tensor++], std::as_bytes(std::span(factors.values)));
     }
     const ModelLayout layout = make_layout(spec_of(what_.model));
     const auto body = [&](std::int64_t begin, std::int64_t end) {
@@ -117,6 +117,9 @@ class GgufWriter {
       const auto count = narrow<std::size_t>(std::min(longest, elements - done));
       std::span<float> piece = std::span(values).first(count);
       read(begin + done, piece);
+      if (place.offset != 0) {
+        for (float& value : piece) value += static_cast<float>(place.offset);
+      }
       if (place.interleaved_rows > 0) piece = interleave_heads(piece, place, group, ordered);
       const std::span<std::byte> stored =
           std::span(bytes).first(gguf_bytes(type, narrow<std::int64_t>(count)));

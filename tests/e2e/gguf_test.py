@@ -25,12 +25,17 @@ from gguf_models import CONFIG, MADE, YARN, logits_of, make_model
 from gguf_tokenizers import BYTES, QWEN2, ROWS, TRAINED, sequence, split, types_of, variants
 
 FAMILIES = {"mha": "llama", "gqa_tied_llama3": "llama", "odd": "llama", "biased": "llama", "mistral": "llama",
-            "phi3": "phi3", "qwen3": "qwen3"}
+            "phi3": "phi3", "phi3_longrope": "phi3", "qwen3": "qwen3", "granite": "granite",
+            "seed_oss": "seed_oss", "gemma": "gemma"}
 PER_LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
              "self_attn.qkv_proj": "attn_qkv", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
              "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
              "mlp.gate_up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-             "post_attention_layernorm": "ffn_norm"}
+             "post_attention_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+PAIRED = ("llama", "granite", "smollm3")  # architectures that rotate neighbours
+MULTIPLIERS = {"embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier",
+               "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling"}
+FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 OTHERS = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 TEXTS = ["Hello world, it's 2024!", " two  spaces\nand a line\n\n", "naïve café — 東京 🚀 '", "x=1;\ty = 22333",
          "The"]
@@ -60,11 +65,13 @@ def keys_of(reader):
     return {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
 
 
-def gguf_name(name):
+def gguf_name(name, architecture="llama"):
     stem, end = name.rsplit(".", 1)
     if stem in OTHERS:
         return f"{OTHERS[stem]}.{end}"
     layer, rest = stem.removeprefix("model.layers.").split(".", 1)
+    if architecture in ("olmo2", "seed_oss") and rest == "post_attention_layernorm":
+        return f"blk.{layer}.post_attention_norm.{end}"
     return f"blk.{layer}.{PER_LAYER[rest]}.{end}"
 
 
@@ -81,8 +88,12 @@ def expected_tensors(folder, architecture):
     expected = {}
     for name, tensor in load_file(folder / "model.safetensors").items():
         kind = name.split(".")[-2]
-        permuted = paired(tensor, heads[kind]) if architecture == "llama" and kind in heads else tensor
-        expected[gguf_name(name)] = permuted.astype(np.float32)
+        tensor = tensor.astype(np.float32)
+        if architecture in PAIRED and kind in heads:
+            tensor = paired(tensor, heads[kind])
+        if architecture == "gemma" and tensor.ndim == 1:
+            tensor = np.float32(1) + tensor
+        expected[gguf_name(name, architecture)] = tensor
     return config, expected
 
 
@@ -94,7 +105,7 @@ def bf16(values):
 def check_tensors(file, expected, dtype):
     reader = gguf.GGUFReader(file)
     found = {tensor.name: tensor for tensor in reader.tensors}
-    assert found.keys() - {"rope_freqs.weight"} == expected.keys(), found.keys() ^ expected.keys()
+    assert found.keys() - set(FACTORS) == expected.keys(), found.keys() ^ expected.keys()
     for name, values in expected.items():
         tensor = found[name]
         assert list(tensor.shape)[::-1] == list(values.shape), name
@@ -126,18 +137,23 @@ def check_keys(reader, config, architecture, folder):
                        or config["num_attention_heads"],
                        f"{architecture}.attention.key_length": head_size,
                        f"{architecture}.attention.value_length": head_size,
-                       f"{architecture}.rope.dimension_count": head_size,
+                       f"{architecture}.rope.dimension_count": int(head_size * config.get("partial_rotary_factor", 1)),
                        "tokenizer.ggml.model": "none"}.items():
         assert keys[key] == value, (key, keys[key], value)
     assert np.float32(config["rms_norm_eps"]) == np.float32(keys[f"{architecture}.attention.layer_norm_rms_epsilon"])
-    factors = [tensor.data for tensor in reader.tensors if tensor.name == "rope_freqs.weight"]
+    for key, name in MULTIPLIERS.items():
+        assert name not in config or np.float32(config[name]) == np.float32(keys[f"{architecture}.{key}"]), key
+    factors = {tensor.name: tensor.data for tensor in reader.tensors if tensor.name in FACTORS}
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    assert len(factors) == (scaling.get("rope_type") == "llama3")
-    if factors:
+    wanted = {"llama3": FACTORS[:1], "longrope": FACTORS[1:]}.get(scaling.get("rope_type"), ())
+    assert set(factors) == set(wanted)
+    for which in ("long", "short") if len(wanted) == 2 else ():
+        assert np.array_equal(factors[f"rope_factors_{which}.weight"], np.float32(scaling[f"{which}_factor"]))
+    if len(wanted) == 1:
         theta = keys[f"{architecture}.rope.freq_base"]
         plain = theta ** (-np.arange(0, head_size, 2) / head_size)
         golden = load_file(folder / "expected.safetensors")["inverse_frequencies"]
-        assert np.allclose(plain / factors[0], golden, rtol=1e-6, atol=0)
+        assert np.allclose(plain / factors[wanted[0]], golden, rtol=1e-6, atol=0)
 
 
 # ---- llama.cpp ----
@@ -149,12 +165,17 @@ def answers(program, file, lines):
 
 
 def check_computation(program, file, folder):
-    """Logits of the first rows and greedy tokens are those of transformers."""
+    """Logits of the first rows and greedy tokens are those of transformers; logits of a Gemma those of f64 arithmetic
+    that rounds GELU to f16 as llama.cpp does, from which transformers' are up to 1e-3 away."""
+    config = json.loads((folder / "config.json").read_text())
+    weights = {name: values.astype(float) for name, values in load_file(folder / "model.safetensors").items()}
     golden = load_file(folder / "expected.safetensors")
     documents = [int(np.sum(row == row[0])) for row in golden["documents"][0]]  # ids of the first one in each row
     texts = [" ".join(map(str, ids[:size])) for ids, size in zip(golden["tokens"][0], documents)]
     for row, found in enumerate(answers(program, file, [f"logits {text}" for text in texts])):
         wanted = golden["huggingface_logits"][row][:documents[row]]
+        if config["model_type"] == "gemma":
+            wanted = logits_of(config, weights, golden["tokens"][0][row][:documents[row]])
         error = np.abs(found.reshape(wanted.shape) - wanted).max()
         assert error < 1e-4, (folder.name, row, error)
     generation = load_file(folder / "generation.safetensors")
@@ -179,10 +200,16 @@ def check_made(run, program):
             (found,) = answers(program, file, ["logits " + " ".join(map(str, ids))])
             wanted = logits_of(config, weights, ids)
             assert np.abs(found.reshape(wanted.shape) - wanted).max() < 1e-4, name
+            (found,) = answers(program, file, ["greedy 32 " + " ".join(map(str, ids))])
+            row = list(ids)
+            for _ in found:
+                row.append(np.argmax(logits_of(config, weights, np.array(row))[-1]))
+            assert np.array_equal(found, row[len(ids):]), (name, found, row[len(ids):])
 
 
 def check_refusals(run, goldens):
     run.refused(goldens / "qwen2", "head_dim is 6", "--format hf")
+    run.refused(goldens / "smollm3", "no_rope_layers says of layer 1", "--format hf")
     for name, keys, words in [
             ("dynamic", {"model_type": "llama", "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ["dynamic"]),
             ("truncate", {"model_type": "llama", "rope_scaling": {**YARN, "truncate": False}}, ["truncate is false"]),

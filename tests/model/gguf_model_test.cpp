@@ -77,11 +77,61 @@ TEST_CASE("what llama.cpp's architecture cannot express is refused with the key 
   CHECK(refusal(scaled).find("rope_scaling.rope_type is llama3") != std::string::npos);
   scaled.model_type = ModelType::kLlama;
   CHECK(refusal(scaled).empty());
-  CHECK(gguf_model_of(scaled).rope_factors.size() == 3);
+  CHECK(gguf_model_of(scaled).rope_factors.at(0).name == "rope_freqs.weight");
+  CHECK(gguf_model_of(scaled).rope_factors.at(0).values.size() == 3);
   scaled.rope_scaling->rope_type = RopeType::kDynamic;
   CHECK(refusal(scaled).find("rope_scaling to null") != std::string::npos);
   scaled.rope_scaling = RopeScaling{.rope_type = RopeType::kYarn, .truncate = false};
   CHECK(refusal(scaled).find("rope_scaling.truncate") != std::string::npos);
+}
+
+TEST_CASE("a Gemma's norms reach llama.cpp as what they multiply by") {
+  LlamaConfig m = model_of(ModelType::kGemma);
+  m.tie_word_embeddings = true;
+  const GgufModel model = gguf_model_of(m);
+  CHECK(place(model, "model.norm.weight").offset == 1);
+  CHECK(place(model, "model.layers.0.input_layernorm.weight").offset == 1);
+  CHECK(place(model, "model.layers.0.mlp.down_proj.weight").offset == 0);
+  m.tie_word_embeddings = false;
+  CHECK(refusal(m).find("tie_word_embeddings is false") != std::string::npos);
+}
+
+TEST_CASE("norms have the names that their architecture has for them") {
+  const std::string norm = "model.layers.1.post_attention_layernorm.weight";
+  LlamaConfig olmo2 = model_of(ModelType::kOlmo2);
+  olmo2.hidden_size = 24;  // which the heads fill
+  CHECK(place(gguf_model_of(olmo2), norm).name == "blk.1.post_attention_norm.weight");
+  olmo2.tie_word_embeddings = true;
+  CHECK(refusal(olmo2).find("tie_word_embeddings is true") != std::string::npos);
+  LlamaConfig seed = model_of(ModelType::kSeedOss);
+  CHECK(place(gguf_model_of(seed), norm).name == "blk.1.post_attention_norm.weight");
+  seed.attention_out_bias = true;
+  CHECK(refusal(seed).find("attention_out_bias is true") != std::string::npos);
+  CHECK(place(gguf_model_of(model_of(ModelType::kGranite)), norm).name == "blk.1.ffn_norm.weight");
+}
+
+TEST_CASE("a SmolLM3 goes to llama.cpp where every fourth layer does not rotate") {
+  LlamaConfig m = model_of(ModelType::kSmolLm3);
+  CHECK(refusal(m).empty());
+  m.no_rope_layers = std::vector{1.0, 0.0, 1.0};
+  CHECK(refusal(m).find("no_rope_layers says of layer 1 that it does not rotate") !=
+        std::string::npos);
+  m.num_hidden_layers = 4;
+  m.no_rope_layers = std::vector(4, 1.0);
+  CHECK(refusal(m).find("of layer 3 that it rotates") != std::string::npos);
+}
+
+TEST_CASE("longrope's factors are tensors of their own where llama.cpp reads them") {
+  LlamaConfig m = model_of(ModelType::kLlama);
+  m.rope_scaling = RopeScaling{
+      .rope_type = RopeType::kLongRope, .short_factor = {1, 1, 2}, .long_factor = {1, 3, 9}};
+  const std::vector<GgufVector> factors = gguf_model_of(m).rope_factors;
+  REQUIRE(factors.size() == 2);
+  CHECK(factors[0].name == "rope_factors_long.weight");
+  CHECK(factors[0].values == std::vector<float>{1, 3, 9});
+  CHECK(factors[1].values == std::vector<float>{1, 1, 2});
+  m.model_type = ModelType::kQwen3;
+  CHECK(refusal(m).find("rope_scaling.rope_type is longrope") != std::string::npos);
 }
 
 }  // namespace strata

@@ -19,17 +19,22 @@ struct GgufPlace {
   /// Rows of a head of queries or keys whose two halves are interleaved in the file: row 2i there
   /// is row i of the head, and row 2i + 1 is row D/2 + i. 0: rows stay in order.
   std::int64_t interleaved_rows = 0;
+  double offset = 0;  ///< is added to each element: 1 where a model stores norms' weights less 1
+};
+
+/// A tensor that is no weight of the model.
+struct GgufVector {
+  std::string name;
+  std::vector<float> values;
 };
 
 struct GgufModel {
   std::string architecture;  ///< "llama", the value of general.architecture
   GgufKeys keys;             ///< those that begin with the architecture's name
   std::vector<GgufPlace> tensors;
-  /// What rotations of pairs are slowed by, [D/2]: the tensor kGgufRopeFactors. Empty: by nothing.
-  std::vector<float> rope_factors;
+  /// What frequencies of pairs are divided by, each [E/2]; empty: by nothing.
+  std::vector<GgufVector> rope_factors;
 };
-
-inline constexpr const char* kGgufRopeFactors = "rope_freqs.weight";
 
 /// Returns how llama.cpp has the model of a valid config. Throws ConfigError that names what its
 /// architecture cannot express, and the remedy.
