@@ -13,6 +13,18 @@ namespace strata {
 
 namespace {
 
+void add_models(CLI::App& app, const std::shared_ptr<ModelsOptions>& options, Action& action) {
+  CLI::App& command = *app.add_subcommand("models", "List the families of models that are read");
+  CLI::Option* const markdown =
+      command.add_flag("--markdown", options->markdown, "as docs/models.md has them");
+  command
+      .add_option("family", options->family,
+                  "the model_type of one, such as qwen3, or its class: say what is refused of it")
+      ->excludes(markdown)
+      ->type_name("FAMILY");
+  command.callback([options, &action] { action = [options] { return models_command(*options); }; });
+}
+
 void add_inspect_tokens(CLI::App& inspect, InspectOptions& options) {
   inspect
       .add_option("--document", options.document,
@@ -127,6 +139,7 @@ void add_chat_template(CLI::App& app, const std::shared_ptr<std::string>& name, 
 }  // namespace
 
 void add_model_commands(CLI::App& app, Action& action) {
+  add_models(app, std::make_shared<ModelsOptions>(), action);
   add_inspect(app, std::make_shared<InspectOptions>(), action);
   add_export(app, std::make_shared<ExportOptions>(), action);
   add_import(app, std::make_shared<ImportOptions>(), action);

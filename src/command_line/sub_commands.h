@@ -18,7 +18,7 @@ using Action = std::function<int()>;
 void add_run_commands(CLI::App& app, Action& action);       ///< train, plan, tune, bench
 void add_config_commands(CLI::App& app, Action& action);    ///< config-help, config-schema
 void add_token_commands(CLI::App& app, Action& action);     ///< tokenize, tokenizer
-void add_model_commands(CLI::App& app, Action& action);     ///< inspect, export, import
+void add_model_commands(CLI::App& app, Action& action);     ///< models, inspect, export, import
 void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat, evaluate
 void add_help_commands(CLI::App& app, Action& action);      ///< completions, man
 void add_report_commands(CLI::App& app, Action& action);    ///< report

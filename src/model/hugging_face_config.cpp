@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "family_keys.h"
+#include "fixed_keys.h"
 #include "hugging_face_json.h"
 #include "model_classes.h"
 #include "strata/base/bytes.h"
@@ -35,46 +36,6 @@ Json read_json_object(std::string_view text, const std::string& source) {
   }
   throw ConfigError(source + ": " + problem);
 }
-
-/// A key of which strata computes one value only in families that do not have it (has_key()), which
-/// is also what a missing key stands for.
-struct FixedKey {
-  std::string_view key;
-  std::string_view value;  ///< as JSON; null and false always do
-  std::string_view why;
-};
-constexpr FixedKey kFixedKeys[] = {
-    {"qkv_bias", "false", "biases are known by attention_bias and mlp_bias alone"},
-    {"hidden_act", "\"silu\"", "only \"silu\" is supported"},
-    {"attention_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
-    {"hidden_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
-    {"resid_pdrop", "0", "strata drops nothing out; set it to 0 to train without"},
-    {"embd_pdrop", "0", "strata drops nothing out; set it to 0 to train without"},
-    {"residual_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
-    {"use_bidirectional_attention", "false", "only causal attention is supported"},
-    {"partial_rotary_factor", "1", "only whole heads are rotated"},
-    {"rotary_pct", "1", "only whole heads are rotated"},
-    {"use_sliding_window", "false", "attention without a window only is supported"},
-    {"use_qk_norm", "false", "only a Qwen3 or OLMo 2 has norms of queries and keys, without a key"},
-    {"qk_norm", "false", "only a Qwen3 or OLMo 2 has norms of queries and keys, without a key"},
-    {"clip_qkv", "null", "clipped queries, keys and values are not supported"},
-    {"attn_logit_softcapping", "null", "capped logits are not supported"},
-    {"final_logit_softcapping", "null", "capped logits are not supported"},
-    {"logit_scale", "1", "scaled logits are not supported"},
-    {"logits_scaling", "1", "scaled logits are not supported"},
-    {"attention_multiplier", "null", "another scale of attention is not supported"},
-    {"embedding_multiplier", "1", "scaled embeddings are not supported"},
-    {"residual_multiplier", "1", "scaled residuals are not supported"},
-    {"num_local_experts", "1", "mixtures of experts are not supported"},
-    {"num_experts", "1", "mixtures of experts are not supported"},
-    {"no_rope_layers", "null", "only a SmolLM3 has layers that do not rotate"},
-    {"quantization_config", "null",
-     "quantized weights are not supported; use the bf16, f16 or f32 original"},
-    {"compression_config", "null",
-     "quantized weights are not supported; use the bf16, f16 or f32 original"},
-};
-// pretraining_tp, which transformers 5 ignores and earlier ones split products by, changes rounding
-// alone: any value will do.
 
 /// Returns whether class and type, of which one may be missing, are those of the family. Early
 /// exports wrote LLaMA's class as LLaMAForCausalLM.
@@ -154,8 +115,7 @@ void check_activation(const Json& json, ConfigProblems& problems) {
 /// Refuses what would load and then compute something else.
 void check_supported(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
   for (const FixedKey& fixed : kFixedKeys) {
-    if (is_family_key(fixed.key) && has_key(model_class.type, fixed.key)) continue;
-    if (fixed.key == "hidden_act" && model_class.type == ModelType::kGemma) continue;
+    if (!is_fixed(fixed.key, model_class.type)) continue;
     const Json found = value_at(json, fixed.key);
     if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));

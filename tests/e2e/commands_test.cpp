@@ -393,6 +393,27 @@ TEST_CASE("the help of train fits two screens, and that of a key is asked for by
   CHECK_THAT(wrong.text, ContainsSubstring("did you mean optimizer.lr?"));
 }
 
+TEST_CASE("docs/models.md has the families that strata models lists, each with its refusals") {
+  const Folder folder;
+  const Outcome table = strata(folder, "models --markdown");
+  CHECK(table.code == 0);
+  std::ostringstream page;
+  page << std::ifstream(source_folder() + "/docs/models.md").rdbuf();
+  CHECK_THAT(page.str(), ContainsSubstring(table.text));
+  const std::string all = strata(folder, "models").text;
+  for (const std::string family : {"llama ", "SmolLM3ForCausalLM", "in llama.cpp: seed_oss"}) {
+    CHECK_THAT(all, ContainsSubstring(family));
+  }
+  const std::string granite = strata(folder, "models granite").text;
+  CHECK_THAT(granite, ContainsSubstring("\n  num_experts: 1; "));
+  CHECK_THAT(granite, !ContainsSubstring("\n  logits_scaling: "));
+  CHECK(strata(folder, "models GraniteForCausalLM").text == granite);
+  CHECK_THAT(strata(folder, "models qwen3").text, ContainsSubstring("\n  logits_scaling: 1; "));
+  const Outcome wrong = strata(folder, "models mamba");
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.text, ContainsSubstring("does not read the family mamba; strata models lists"));
+}
+
 TEST_CASE("a plan for programs is what the one for people says, and trains as it is") {
   const Folder folder;
   const std::string arguments = "tiny-cpu.json --set run.steps=3 --set optimizer.warmup_steps=1";

@@ -232,6 +232,13 @@ int export_command(const ExportOptions& options);
 /// Makes a folder as export_command() does, of a Hugging Face model. Warns of tensors that nothing
 /// uses. Throws likewise, and ConfigError for a model that strata does not compute.
 int import_command(const ImportOptions& options);
+struct ModelsOptions {
+  std::string family{};   ///< model_type or class of the one to explain; empty: lists all
+  bool markdown = false;  ///< as docs/models.md has them
+};
+/// Prints the families of models that strata reads, or what it takes and refuses of one. Throws
+/// ConfigError for one that it does not read.
+int models_command(const ModelsOptions& options);
 /// Makes an HTML page of runs, and figures if asked for, and says on standard error where they are
 /// and what of the runs could not be read. Throws IoError for a folder that holds no run and for
 /// files that cannot be written.
