@@ -7,6 +7,9 @@
 //                        dq = scale sum_j dS_j k_j
 //   dk, dv    per key:   the same P and dS as a column over queries, heads of the group in order
 //
+// With a cap, P_j = exp(cap t_j - lse), and dS_j has the factor 1 - t_j^2, where t_j = tanh(s_j /
+// cap). Both passes leave out what is outside a window.
+//
 // The two passes compute the scores twice; in return no sum is shared between threads. With a
 // rotation, (x[i], x[i + D/2]) of a row of dq or dk is turned back before it is rounded.
 
@@ -30,6 +33,7 @@ class Backward {
  public:
   Backward(const AttentionBackward& op, const SimdKernels& simd)
       : scale_(static_cast<A>(op.scale)),
+        cap_(static_cast<A>(op.score_cap)),
         simd_(simd),
         rows_(rows_of<X>(simd)),
         d_o_(op.d_o),
@@ -52,31 +56,29 @@ class Backward {
     const std::int64_t width = q_.width();
     const X* keys = k_.at(s.k_begin, head / group_);
     const X* values = v_.at(s.k_begin, head / group_);
-    Scratch t(width, s.k_length);
+    Scratch t(width, score_room(s));
     for (std::int64_t i = queries.begin; i < queries.end; i += kBlockLines) {
       t.block.lines = static_cast<int>(std::min<std::int64_t>(kBlockLines, queries.end - i));
+      const std::int64_t first = s.first_key(i);  // lines count keys from there
       for (int l = 0; l < t.block.lines; ++l) {
         const std::int64_t token = s.q_begin + i + l;
         t.first.load(l, q_.at(token, head), width);
         t.second.load(l, d_o_.at(token, head), width);
-        t.block.end[l] = s.visible(i + l);
+        t.block.begin[l] = s.first_key(i + l) - first;
+        t.block.end[l] = s.visible(i + l) - first;
         delta_[head][token] = delta_of(t.second[l], o_.at(token, head));
       }
-      multiply(t, keys, k_.stride(), values, v_.stride());
+      const X* first_row = keys + first * k_.stride();
+      multiply(t, first_row, k_.stride(), values + first * v_.stride(), v_.stride());
       for (int l = 0; l < t.block.lines; ++l) {
         const std::int64_t token = s.q_begin + i + l;
-        const A lse = lse_[head][token];
-        const A delta = delta_[head][token];
-        A* p = t.p[l];
-        A* ds = t.ds[l];
-        const std::int64_t count = t.block.end[l];
-        for (std::int64_t j = 0; j < count; ++j) p[j] = scale_ * p[j] - lse;
-        exponentials(simd_, p, count);
-        for (std::int64_t j = 0; j < count; ++j) ds[j] = p[j] * (ds[j] - delta);
+        differentiate(
+            t, l, [lse = lse_[head][token]](std::int64_t) { return lse; },
+            [delta = delta_[head][token]](std::int64_t) { return delta; });
       }
       t.sum_first.clear();
       t.block.stride = k_.stride();
-      rows_.weighted_sums(t.block, t.ds.data(), keys, t.sum_first.data());
+      rows_.weighted_sums(t.block, t.ds.data(), first_row, t.sum_first.data());
       for (int l = 0; l < t.block.lines; ++l) {
         const std::int64_t token = s.q_begin + i + l;
         store_turned_back(t.sum_first, l, token, dq_.at(token, head));
@@ -110,7 +112,7 @@ class Backward {
           const std::int64_t j = key + l - s.k_begin;
           const bool inside = j >= 0 && j < s.k_length;
           t.block.begin[l] = inside ? s.first_query(j) : 0;
-          t.block.end[l] = inside ? s.q_length : 0;
+          t.block.end[l] = inside ? s.end_query(j) : 0;
         }
         for (std::int64_t h = kv_head * group_; h < (kv_head + 1) * group_; ++h) {
           add_columns(s, h, t);
@@ -177,6 +179,29 @@ class Backward {
     rows_.dots(t.block, t.second.data(), rows_second, t.ds.data());
   }
 
+  /// Turns a line's dots of q and k and of d_o and v into P and dS. `lse` and `delta` give those of
+  /// a row.
+  template <class Lse, class Delta>
+  void differentiate(Scratch& t, int line, const Lse& lse, const Delta& delta) const {
+    const std::int64_t begin = t.block.begin[line];
+    const std::int64_t end = t.block.end[line];
+    A* p = t.p[line];
+    A* ds = t.ds[line];
+    if (cap_ == 0) {
+      for (std::int64_t i = begin; i < end; ++i) p[i] = scale_ * p[i] - lse(i);
+      exponentials(simd_, p + begin, end - begin);
+      for (std::int64_t i = begin; i < end; ++i) ds[i] = p[i] * (ds[i] - delta(i));
+      return;
+    }
+    for (std::int64_t i = begin; i < end; ++i) {
+      const A t_i = std::tanh(scale_ * p[i] / cap_);
+      p[i] = cap_ * t_i - lse(i);
+      ds[i] = (ds[i] - delta(i)) * (1 - t_i * t_i);
+    }
+    exponentials(simd_, p + begin, end - begin);
+    for (std::int64_t i = begin; i < end; ++i) ds[i] *= p[i];
+  }
+
   /// Adds to dk and dv of the keys in `t` what the queries of one segment and head give.
   void add_columns(const Segment& s, std::int64_t head, Scratch& t) const {
     const X* q = q_.at(s.q_begin, head);
@@ -185,13 +210,8 @@ class Backward {
     const A* lse = lse_[head] + s.q_begin;
     const A* delta = delta_[head] + s.q_begin;
     for (int l = 0; l < t.block.lines; ++l) {
-      const std::int64_t begin = t.block.begin[l];
-      const std::int64_t end = t.block.end[l];
-      A* p = t.p[l];
-      A* ds = t.ds[l];
-      for (std::int64_t i = begin; i < end; ++i) p[i] = scale_ * p[i] - lse[i];
-      exponentials(simd_, p + begin, end - begin);
-      for (std::int64_t i = begin; i < end; ++i) ds[i] = p[i] * (ds[i] - delta[i]);
+      differentiate(
+          t, l, [=](std::int64_t i) { return lse[i]; }, [=](std::int64_t i) { return delta[i]; });
     }
     t.block.stride = q_.stride();
     rows_.weighted_sums(t.block, t.ds.data(), q, t.sum_first.data());
@@ -199,7 +219,7 @@ class Backward {
     rows_.weighted_sums(t.block, t.p.data(), d_o, t.sum_second.data());
   }
 
-  A scale_;
+  A scale_, cap_;
   const SimdKernels& simd_;
   const RowKernels<A, X>& rows_;
   Heads<const X> d_o_, q_, k_, v_, o_;
@@ -213,7 +233,7 @@ class Backward {
 }  // namespace
 
 void execute(const Context& context, const AttentionBackward& op) {
-  const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
+  const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows(), op.window);
   const auto blocks = query_blocks(segments, kAttentionBlock);
   const std::int64_t keys = op.k.rows();
   if (op.rotation.positions) {

@@ -3,6 +3,8 @@
 // once. Segments that leave q or k throw ShapeError. Per query:
 //
 //   s_j = scale q k_j,  P_j = exp(s_j - max s),  o = sum_j P_j v_j / sum_j P_j
+//
+// With a cap s_j becomes cap tanh(s_j / cap). Keys outside a query's window are not looked at.
 
 #include <algorithm>
 
@@ -21,6 +23,7 @@ class Forward {
  public:
   Forward(const AttentionForward& op, const SimdKernels& simd)
       : scale_(static_cast<A>(op.scale)),
+        cap_(static_cast<A>(op.score_cap)),
         simd_(simd),
         rows_(rows_of<X>(simd)),
         q_(op.q),
@@ -38,24 +41,28 @@ class Forward {
     const X* values = v_.at(s.k_begin, head / group_);
     Lines<A> query(width);
     Lines<A> sum(width);
-    Lines<A> scores(s.k_length);
+    Lines<A> scores(score_room(s));
     LineBlock block{.width = width, .padded = query.padded(), .scores = scores.padded()};
     for (std::int64_t i = queries.begin; i < queries.end; i += kBlockLines) {
       block.lines = static_cast<int>(std::min<std::int64_t>(kBlockLines, queries.end - i));
+      const std::int64_t first = s.first_key(i);  // lines count keys from there
       for (int l = 0; l < block.lines; ++l) {
         query.load(l, q_.at(s.q_begin + i + l, head), width);
-        block.end[l] = s.visible(i + l);
+        block.begin[l] = s.first_key(i + l) - first;
+        block.end[l] = s.visible(i + l) - first;
       }
       block.stride = k_.stride();
-      rows_.dots(block, query.data(), keys, scores.data());
+      rows_.dots(block, query.data(), keys + first * k_.stride(), scores.data());
       A factors[kBlockLines] = {};
       for (int l = 0; l < block.lines; ++l) {
-        const SoftmaxRow<A> row{.scores = scores[l], .count = block.end[l], .scale = scale_};
-        lse_[head][s.q_begin + i + l] = softmax(simd_, row, factors[l]);
+        const SoftmaxRow<A> row{.scores = scores[l] + block.begin[l],
+                                .count = block.end[l] - block.begin[l],
+                                .scale = scale_};
+        lse_[head][s.q_begin + i + l] = softmax(simd_, row, cap_, factors[l]);
       }
       sum.clear();
       block.stride = v_.stride();
-      rows_.weighted_sums(block, scores.data(), values, sum.data());
+      rows_.weighted_sums(block, scores.data(), values + first * v_.stride(), sum.data());
       for (int l = 0; l < block.lines; ++l) {
         sum.store(l, factors[l], width, o_.at(s.q_begin + i + l, head));
       }
@@ -63,7 +70,7 @@ class Forward {
   }
 
  private:
-  A scale_;
+  A scale_, cap_;
   const SimdKernels& simd_;
   const RowKernels<A, X>& rows_;
   Heads<const X> q_, k_, v_;
@@ -75,7 +82,7 @@ class Forward {
 }  // namespace
 
 void execute(const Context& context, const AttentionForward& op) {
-  const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
+  const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows(), op.window);
   if (std::ranges::all_of(segments, [](const Segment& s) { return s.q_length == 1; })) {
     attend_single_queries(context, op, segments);
     return;

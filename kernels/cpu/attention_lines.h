@@ -105,6 +105,12 @@ class Lines {
 inline void compute(const SimdKernels& simd, SoftmaxRow<float>& row) { simd.softmax_f32(row); }
 inline void compute(const SimdKernels& simd, SoftmaxRow<double>& row) { simd.softmax_f64(row); }
 
+/// Turns dots into capped scores.
+template <class A>
+void cap_scores(A* scores, std::int64_t count, A scale, A cap) {
+  for (std::int64_t j = 0; j < count; ++j) scores[j] = cap * std::tanh(scale * scores[j] / cap);
+}
+
 /// Computes the row, sets `factor` to 1 / its sum, and returns lse. A query that sees nothing has
 /// o = 0 and lse = -infinity.
 template <class A>
@@ -115,6 +121,23 @@ A softmax(const SimdKernels& simd, SoftmaxRow<A> row, A& factor) {
   return row.top + std::log(row.sum);
 }
 
+/// Does so with scores that are capped before, unless `cap` is 0.
+template <class A>
+A softmax(const SimdKernels& simd, SoftmaxRow<A> row, A cap, A& factor) {
+  if (cap != 0) {
+    cap_scores(row.scores, row.count, row.scale, cap);
+    row.scale = 1;
+  }
+  return softmax(simd, row, factor);
+}
+
+/// Returns how many scores a line of kBlockLines queries has room for, from the first key on that
+/// one of them sees. Each begins at its own first key, from which softmax writes whole lanes.
+inline std::int64_t score_room(const Segment& s) {
+  if (s.window >= s.k_length) return s.k_length;
+  return std::min(s.k_length, s.window + kBlockLines) + LineBlock::kPadding;
+}
+
 /// Calls run(block, head) for every block of queries and every one of `heads`, of `width` elements,
 /// in parallel. It returns when all calls have.
 template <class F>
@@ -123,7 +146,8 @@ void for_query_blocks(ThreadPool& pool, const std::vector<QueryBlock>& blocks, s
   const auto count = static_cast<std::int64_t>(blocks.size());
   std::int64_t most = 0;  // scores of a block
   for (const QueryBlock& b : blocks) {
-    most = std::max(most, (b.end - b.begin) * b.segment.visible(b.end - 1));
+    const std::int64_t keys = b.segment.visible(b.end - 1) - b.segment.first_key(b.begin);
+    most = std::max(most, (b.end - b.begin) * keys);
   }
   constexpr std::int64_t kPasses = 2;  // at least: over keys and over values
   const std::int64_t grain = grain_for(kPasses * most * width / kProductsAtOnce);

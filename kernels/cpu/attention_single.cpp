@@ -83,6 +83,7 @@ struct SingleArguments {
   TensorView lse;  ///< or absent
   std::int64_t kv_heads;
   double scale;
+  double score_cap;
 };
 
 /// `Kept` is X, or int8.
@@ -93,6 +94,7 @@ class SingleQueries {
  public:
   SingleQueries(const SingleArguments<Kept>& op, const SimdKernels& simd)
       : scale_(static_cast<A>(op.scale)),
+        cap_(static_cast<A>(op.score_cap)),
         simd_(simd),
         rows_(rows_of<X, Kept>(simd)),
         q_(op.q),
@@ -165,7 +167,7 @@ class SingleQueries {
     const std::int64_t line = head - t.heads.begin * group_;
     const SoftmaxRow<A> row{.scores = t.scores[line], .count = s.visible(0), .scale = scale_};
     A factor = 0;
-    const A lse = softmax(simd_, row, factor);
+    const A lse = softmax(simd_, row, cap_, factor);
     if (lse_) (*lse_)[head][s.q_begin] = lse;
     t.factors[static_cast<std::size_t>(line)] = factor;
   }
@@ -267,7 +269,7 @@ class SingleQueries {
     }
   }
 
-  A scale_;
+  A scale_, cap_;
   const SimdKernels& simd_;
   const RowKernels<A, Kept>& rows_;
   Heads<const X> q_;
@@ -286,8 +288,9 @@ std::int64_t heads_of_task(std::int64_t segments, std::int64_t kv_heads, std::in
 
 template <Compute X, class Kept>
 void attend(const Context& context, const SingleArguments<Kept>& op,
-            const std::vector<Segment>& segments) {
+            std::vector<Segment> segments) {
   if (segments.empty()) return;
+  for (Segment& s : segments) s = s.without_first(s.first_key(0));  // those before its window
   const auto count = static_cast<std::int64_t>(segments.size());
   std::int64_t longest = 0;
   std::int64_t keys = 0;
@@ -332,7 +335,8 @@ void attend_single_queries(const Context& context, const AttentionForward& op,
                   .o = op.o,
                   .lse = op.lse,
                   .kv_heads = op.k.shape[1],
-                  .scale = op.scale},
+                  .scale = op.scale,
+                  .score_cap = op.score_cap},
                  segments);
   });
 }
@@ -352,7 +356,8 @@ void attend_single_queries(const Context& context, const AttendInt8Kv& op,
                             .o = op.o,
                             .lse = {},
                             .kv_heads = op.cache.k.shape[1],
-                            .scale = op.scale},
+                            .scale = op.scale,
+                            .score_cap = op.score_cap},
                            segments);
   });
 }

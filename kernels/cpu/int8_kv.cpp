@@ -71,7 +71,7 @@ void execute(const Context& context, const DequantizeKv& op) {
 
 void execute(const Context& context, const AttendInt8Kv& op) {
   const std::vector<Segment> segments =
-      read_segments(op.kName, {.table = op.segments}, op.q.rows(), op.cache.k.rows());
+      read_segments(op.kName, {.table = op.segments}, op.q.rows(), op.cache.k.rows(), op.window);
   const auto count = static_cast<std::int64_t>(segments.size());
   for (std::int64_t i = 0; i < op.q.rows(); ++i) {
     if (i < count && segments[static_cast<std::size_t>(i)].q_begin == i &&

@@ -26,6 +26,12 @@ constexpr bool kHasWorkspace =
     std::is_same_v<O, Matmul> || std::is_same_v<O, FusedLinear> ||
     std::is_same_v<O, AttentionForward> || std::is_same_v<O, AttentionBackward>;
 
+/// Returns whether attention_choice.h gives the operator to cuDNN if that is there.
+template <class O>
+bool cudnn_takes(const O& op) {
+  return op.segments.uniform_length > 0 && op.window == 0 && op.score_cap == 0;
+}
+
 void require_compute_lane(const Stream& stream, std::string_view name) {
   if (stream.lane() == Lane::kCompute) return;
   throw BackendError("operator " + std::string(name) +
@@ -50,10 +56,10 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& optio
 }
 
 void CudaKernels::prepare(const AttentionForward& op) {
-  if (cudnn_ && op.segments.uniform_length > 0) cudnn_->prepare(op);
+  if (cudnn_ && cudnn_takes(op)) cudnn_->prepare(op);
 }
 void CudaKernels::prepare(const AttentionBackward& op) {
-  if (cudnn_ && op.segments.uniform_length > 0) cudnn_->prepare(op);
+  if (cudnn_ && cudnn_takes(op)) cudnn_->prepare(op);
 }
 
 void CudaKernels::prepare(const Matmul& op) { matmul_.prepare(op); }

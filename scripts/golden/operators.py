@@ -5,7 +5,8 @@ Floating-point inputs are exact in bf16, so the f64 results are the reference fo
 makes in that dtype; a backend is held to a small multiple of it. "bf16" means what strata's
 contracts say: bf16 in memory, arithmetic in f32, one rounding of each bf16 result. Results kept in
 the accumulator dtype ("A" in strata's headers) are not rounded. Attention in bf16 is PyTorch's
-scaled_dot_product_attention on bf16 tensors, because probabilities are rounded there too.
+scaled_dot_product_attention on bf16 tensors, because probabilities are rounded there too; it knows
+no caps, so where scores are capped probabilities are rounded here.
 """
 
 from collections.abc import Callable
@@ -165,7 +166,7 @@ def rope(rng):
 
 
 def attention(rng):
-    def case(segments, q_heads, kv_heads, head_dim, uniform_length=0, keys=None):
+    def case(segments, q_heads, kv_heads, head_dim, uniform_length=0, keys=None, window=0, cap=0):
         queries = max(s[0] + s[2] for s in segments)
         keys = keys or max(s[1] + s[3] for s in segments)
         scale = head_dim**-0.5
@@ -173,15 +174,21 @@ def attention(rng):
         for q_begin, k_begin, q_length, k_length, q_offset in segments:
             for i in range(q_length):
                 last = min(i + q_offset, k_length - 1)
-                visible[q_begin + i, k_begin : k_begin + last + 1] = True
+                first = max(0, i + q_offset - window + 1) if window else 0
+                visible[q_begin + i, k_begin + first : k_begin + last + 1] = True
 
         def formula(x, dtype):
             group = q_heads // kv_heads
             q = x["q"].transpose(0, 1)
             k = x["k"].repeat_interleave(group, dim=1).transpose(0, 1)
             v = x["v"].repeat_interleave(group, dim=1).transpose(0, 1)
-            scores = (scale * q @ k.transpose(1, 2)).masked_fill(~visible, -torch.inf)
-            if dtype == torch.bfloat16:
+            scores = scale * q @ k.transpose(1, 2)
+            if cap:
+                scores = cap * torch.tanh(scores / cap)
+            scores = scores.masked_fill(~visible, -torch.inf)
+            if dtype == torch.bfloat16 and cap:
+                o = (scores.softmax(-1).to(dtype) @ v.to(dtype)).float()
+            elif dtype == torch.bfloat16:
                 half = [t[None].to(dtype) for t in (q, k, v)]
                 mask = visible[None, None]
                 o = F.scaled_dot_product_attention(*half, attn_mask=mask, scale=scale)[0].float()
@@ -201,6 +208,8 @@ def attention(rng):
                 "segments": int32(segments),
                 "uniform_length": int32([uniform_length]),
                 "scale": scalar(scale),
+                "window": int32([window]),
+                "score_cap": scalar(cap),
             },
             cotangents={"o": "d_o"},
             gradients={"q": "dq", "k": "dk", "v": "dv"},
@@ -218,6 +227,8 @@ def attention(rng):
         "gqa_64": case([row(0, 9), row(1, 9)], 4, 2, 64, uniform_length=9),
         "packed": case(packed, 4, 2, 8, keys=22),
         "packed_64": case(packed, 3, 1, 64, keys=22),
+        "windowed": case(packed, 4, 2, 8, keys=22, window=3),
+        "capped": case(packed, 4, 2, 8, keys=22, window=4, cap=1.5),
     }
 
 

@@ -38,6 +38,9 @@ void set_segments(AttentionSegments& segments, TrialTensors& t, const TrialShape
                DType::kI32, {3, 5});
 }
 
+/// Returns a window that hides keys, in every third trial.
+std::int64_t window_of(const TrialShape& s) { return s.flavour % 3 == 2 ? 1 + s.tokens / 4 : 0; }
+
 /// Returns angles for all tokens, of which both machines hold the same cosines.
 RopeAngles angles_of(TrialTensors& t, const TrialShape& s) {
   constexpr std::int64_t kPositions = 50;
@@ -168,6 +171,7 @@ void draw(AttentionForward& op, TrialTensors& t, const TrialShape& s) {
   op.o = t.out("o", t.compute(), queries, {.accumulator = scores, .intermediate = 4});
   op.lse = t.out("lse", t.accumulator(), {s.heads, s.tokens}, {.accumulator = scores});
   op.scale = scale_of(s);
+  op.window = window_of(s);
 }
 
 // The formulas hold for any o and lse, so none of them has to come from a forward.
@@ -191,6 +195,7 @@ void draw(AttentionBackward& op, TrialTensors& t, const TrialShape& s) {
   if (s.flavour % 2 == 1) op.rotation = angles_of(t, s);
   op.delta = t.scratch(t.accumulator(), {s.heads, s.tokens});
   op.scale = scale_of(s);
+  op.window = window_of(s);
 }
 
 void draw(AppendKv& op, TrialTensors& t, const TrialShape& s) {
@@ -296,6 +301,7 @@ void draw(AttendInt8Kv& op, TrialTensors& t, const TrialShape& s) {
       (s.tokens + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
   op.parts = t.scratch(t.accumulator(), {s.tokens, parts, s.heads * (s.head_dim + 2)});
   op.scale = scale_of(s);
+  op.window = window_of(s);
 }
 
 void draw(SampleTokens& op, TrialTensors& t, const TrialShape& s) {

@@ -58,11 +58,30 @@ void check_rotation(const Checker& c, const RopeAngles& rotation, const ConstTen
   c.matches_contiguous("rotation.sin", rotation.sin, table, accumulator_of(q.dtype));
 }
 
+void check_scores(const Checker& c, std::int64_t window, double score_cap) {
+  c.require(window >= 0, "window", "must be 0 for none, or at least 1");
+  c.require(score_cap >= 0, "score_cap", "must be 0 for none, or above 0");
+}
+
+/// Returns the length of causal rows that have as many pairs as rows of `length` with a window:
+/// twice the pairs of a row over its length, but for the diagonal.
+std::int64_t windowed_length(std::int64_t length, std::int64_t window) {
+  if (window == 0 || window >= length) return length;
+  return 2 * window - window * window / length;
+}
+
+/// Returns how many of these pairs are left to so many queries by a window. Where some queries see
+/// less than it and others more, there are fewer.
+std::int64_t windowed_pairs(std::int64_t pairs, std::int64_t queries, std::int64_t window) {
+  return window == 0 ? pairs : std::min(pairs, queries * window);
+}
+
 /// Returns the cost of `products` products over the lower triangle. Without uniform rows the
 /// lengths are in memory, so the cost is that of the most there can be: one row of everything.
 Cost attention_cost(CostKind kind, double products, const ConstTensorView& q,
-                    const AttentionSegments& segments) {
-  const std::int64_t length = segments.uniform_length > 0 ? segments.uniform_length : q.shape[0];
+                    const AttentionSegments& segments, std::int64_t window) {
+  const std::int64_t rows = segments.uniform_length > 0 ? segments.uniform_length : q.shape[0];
+  const std::int64_t length = windowed_length(rows, window);
   // Each product has 2 FLOPs per element of the lower triangle and of the head dim.
   return {.kind = kind,
           .flops = products * static_cast<double>(q.elements()) * static_cast<double>(length),
@@ -76,6 +95,7 @@ void AttentionForward::check() const {
   check_inputs(c, q, k, v, segments);
   c.matches("o", o, q.shape, q.dtype);
   c.matches_contiguous("lse", lse, {q.shape[1], q.shape[0]}, accumulator_of(q.dtype));
+  check_scores(c, window, score_cap);
   if (!given(parts)) return;
   c.matches_contiguous("parts", parts, {q.shape[0], parts.shape[1], q.shape[1] * (q.shape[2] + 2)},
                        accumulator_of(q.dtype));
@@ -91,18 +111,21 @@ Accesses AttentionForward::accesses() const {
 /// Where each segment has one query nothing is used twice but by the query heads of a kv head, so
 /// the time goes to reading keys and values.
 Cost AttentionForward::cost() const {
-  const auto pairs = static_cast<double>(segments.pairs);
-  if (segments.pairs == 0) return attention_cost(CostKind::kAttentionForward, 2, q, segments);
+  if (segments.pairs == 0) {
+    return attention_cost(CostKind::kAttentionForward, 2, q, segments, window);
+  }
   const std::int64_t queries = q.shape[0];
+  const std::int64_t pairs = windowed_pairs(segments.pairs, queries, window);
+  const double flops =
+      4 * static_cast<double>(pairs) * static_cast<double>(q.shape[1] * q.shape[2]);
   if (segments.table.rows() == queries) {
-    const std::int64_t elements = 2 * (segments.pairs * k.shape[1] * k.shape[2] + q.elements());
-    return {.flops = 4 * pairs * static_cast<double>(q.shape[1] * q.shape[2]),
-            .bytes = static_cast<std::size_t>(elements) * size_of(q.dtype)};
+    const std::int64_t elements = 2 * (pairs * k.shape[1] * k.shape[2] + q.elements());
+    return {.flops = flops, .bytes = static_cast<std::size_t>(elements) * size_of(q.dtype)};
   }
   // Rows of this length would have as many pairs.
-  const auto length = std::max<std::int64_t>(1, 2 * segments.pairs / queries);
+  const auto length = std::max<std::int64_t>(1, 2 * pairs / queries);
   return {.kind = CostKind::kAttentionForward,
-          .flops = 4 * pairs * static_cast<double>(q.shape[1] * q.shape[2]),
+          .flops = flops,
           .extents = {queries, length, q.shape[2]}};
 }
 
@@ -118,6 +141,7 @@ void AttendInt8Kv::check() const {
             "has heads that do not divide those of q");
   c.matches_contiguous("segments", segments, {q.shape[0], 5}, DType::kI32);
   c.matches("o", o, q.shape, q.dtype);
+  check_scores(c, window, score_cap);
   if (!given(parts)) return;
   c.rank("parts", parts, 3);
   c.matches_contiguous("parts", parts, {q.shape[0], parts.shape[1], q.shape[1] * (q.shape[2] + 2)},
@@ -131,7 +155,8 @@ Accesses AttendInt8Kv::accesses() const {
 }
 
 Cost AttendInt8Kv::cost() const {
-  const std::int64_t seen = pairs > 0 ? pairs : q.shape[0] * cache.k.rows();
+  const std::int64_t most = pairs > 0 ? pairs : q.shape[0] * cache.k.rows();
+  const std::int64_t seen = windowed_pairs(most, q.shape[0], window);
   const auto elements = 2 * static_cast<std::size_t>(q.elements());
   return {.flops = 4 * static_cast<double>(seen * q.shape[1] * q.shape[2]),
           .bytes = elements * size_of(q.dtype) + int8_kv_bytes(seen, cache.k.shape)};
@@ -149,6 +174,7 @@ void AttentionBackward::check() const {
   c.matches("dk", dk, k.shape, q.dtype);
   c.matches("dv", dv, k.shape, q.dtype);
   c.matches_contiguous("delta", delta, per_query, accumulator);
+  check_scores(c, window, score_cap);
   if (given(dq_sum)) c.matches_contiguous("dq_sum", dq_sum, q.shape, accumulator);
   if (given(rotation.positions) || given(rotation.cos) || given(rotation.sin)) {
     check_rotation(c, rotation, q, k);
@@ -163,7 +189,7 @@ Accesses AttentionBackward::accesses() const {
 }
 
 Cost AttentionBackward::cost() const {
-  return attention_cost(CostKind::kAttentionBackward, 5, q, segments);
+  return attention_cost(CostKind::kAttentionBackward, 5, q, segments, window);
 }
 
 }  // namespace strata

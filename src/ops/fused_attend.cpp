@@ -20,7 +20,9 @@ AttentionForward FusedAttend::attention() const {
           .o = o,
           .lse = lse,
           .parts = parts,
-          .scale = scale};
+          .scale = scale,
+          .window = window,
+          .score_cap = score_cap};
 }
 
 void FusedAttend::check() const {

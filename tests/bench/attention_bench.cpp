@@ -5,11 +5,12 @@
 // Shapes are rows x length, heads / kv heads, head dim; with "documents of n" rows are cut into
 // documents of n tokens that attend within themselves, with "mixed documents" into documents of
 // many lengths, which "as loaded" come through the loader and the batch store instead of an exact
-// table: those lines are to be within 5 % of the others. TFLOP/s are medians of many runs between
-// CUDA events, after runs to warm up. FLOPs are 4 * length^2 * heads * head_dim / 2 forward (half
-// of the scores are masked) for each row or document, 2.5 times as many backward. The last columns
-// are what turning dq and dk back adds to the deterministic backward of the own kernels, and what
-// Rope takes to do so, in per cent of it.
+// table: those lines are to be within 5 % of the others. With "window n" a query sees n keys, and
+// FLOPs are those of its pairs: such a line is to be within 10 % of the same rows'. TFLOP/s are
+// medians of many runs between CUDA events, after runs to warm up. FLOPs are 4 * length^2 * heads *
+// head_dim / 2 forward (half of the scores are masked) for each row or document, 2.5 times as many
+// backward. The last columns are what turning dq and dk back adds to the deterministic backward of
+// the own kernels, and what Rope takes to do so, in per cent of it.
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +48,7 @@ struct Case {
   std::int64_t rows, length, heads, kv_heads, head_dim;
   std::int64_t document = 0;  ///< tokens of a document, or kMixed; 0: rows are not cut
   bool loaded = false;        ///< the table is the batch store's
+  std::int64_t window = 0;    ///< 0: none
   [[nodiscard]] std::int64_t tokens() const { return rows * length; }
   [[nodiscard]] std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
   /// Of the rows, or of their documents.
@@ -69,6 +71,8 @@ constexpr Case kCases[] = {{16, 1024, 32, 32, 128},
                            {4, 4096, 32, 32, 128},
                            {2, 8192, 32, 32, 128},
                            {1, 16384, 32, 32, 128},
+                           {1, 32768, 32, 8, 128},
+                           {1, 32768, 32, 8, 128, 0, false, 4096},
                            {4, 4096, 16, 16, 128},
                            {4, 4096, 40, 40, 128},
                            {4, 4096, 32, 8, 128},
@@ -114,6 +118,7 @@ struct Tensors {
     forward.o = allocate(DType::kBF16, shape);
     forward.lse = allocate(DType::kF32, per_query);
     forward.scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+    forward.window = c.window;
     d_o = allocate(DType::kBF16, shape);
     backward.d_o = d_o;
     backward.q = forward.q;
@@ -126,6 +131,7 @@ struct Tensors {
     backward.delta = allocate(DType::kF32, per_query);
     dq_sum = allocate(DType::kF32, shape);
     backward.scale = forward.scale;
+    backward.window = forward.window;
     make_rotation(backend, c);
     fill(backend, c);
   }
@@ -270,6 +276,7 @@ std::string name_of(const Case& c) {
   if (c.document == kMixed) name += ", mixed documents";
   if (c.document > 0) name += ", documents of " + std::to_string(c.document);
   if (c.loaded) name += ", as loaded";
+  if (c.window > 0) name += ", window " + std::to_string(c.window);
   return name;
 }
 
@@ -282,7 +289,9 @@ Speeds measure(Contestant& contestant, const Case& c, bool all) {
   const Tensors tensors(contestant.backend, c);
   double flops = 0;
   for (const std::int64_t length : c.lengths()) {
-    flops += 4 * static_cast<double>(length * length * c.heads * c.head_dim) / 2 * 1e-9;
+    const std::int64_t hidden = c.window > 0 ? std::max<std::int64_t>(length - c.window, 0) : 0;
+    const std::int64_t pairs = (length * length - hidden * hidden) / 2;
+    flops += 4 * static_cast<double>(pairs * c.heads * c.head_dim) * 1e-9;
   }
   Speeds speeds;
   speeds.forward = flops / contestant.median_ms(tensors.forward);
@@ -328,7 +337,7 @@ void run(const bench::Options& options) {
     if (name.find(options.only) == std::string::npos) continue;
     const Speeds a = measure(own, c, true);
     const Speeds b = measure(portable, c, false);
-    const bool compares = cudnn && c.document == 0;
+    const bool compares = cudnn && c.document == 0 && c.window == 0;
     const Speeds l = compares ? measure(*cudnn, c, true) : Speeds{};
     std::printf("%-48s %4.0f %4.0f %4.0f  %4.0f %4.0f   ", name.c_str(), a.forward, a.backward,
                 a.fast, b.forward, b.backward);

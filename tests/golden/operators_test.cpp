@@ -68,13 +68,17 @@ void attention(GoldenCase& c) {
       .table = c.in_i32("segments"),
       .uniform_length = static_cast<std::int64_t>(c.scalar("uniform_length"))};
   const double scale = c.scalar("scale");
+  const auto window = static_cast<std::int64_t>(c.scalar("window"));
+  const double score_cap = c.scalar("score_cap");
   c.runner().run(AttentionForward{.q = c.in_x("q"),
                                   .k = c.in_x("k"),
                                   .v = c.in_x("v"),
                                   .segments = segments,
                                   .o = c.out_x("o"),
                                   .lse = c.out_a("lse"),
-                                  .scale = scale});
+                                  .scale = scale,
+                                  .window = window,
+                                  .score_cap = score_cap});
   c.runner().run(AttentionBackward{.d_o = c.in_x("d_o"),
                                    .q = c.in_x("q"),
                                    .k = c.in_x("k"),
@@ -86,7 +90,9 @@ void attention(GoldenCase& c) {
                                    .dk = c.out_x("dk"),
                                    .dv = c.out_x("dv"),
                                    .delta = c.runner().output(c.a(), c.shape("lse")),
-                                   .scale = scale});
+                                   .scale = scale,
+                                   .window = window,
+                                   .score_cap = score_cap});
   c.check_outputs();
 }
 

@@ -47,6 +47,21 @@ TEST_CASE("cuDNN computes whole rows alone, and what a run samples goes to other
   CHECK(family_of(cudnn, rows()) == AttentionFamily::kCudnn);  // which says itself what it lacks
 }
 
+TEST_CASE("windows go past cuDNN, and caps past the kernels for 9.0 too") {
+  AttentionNeeds cudnn = needs(AttentionKernels::kCudnn);
+  cudnn.windowed = true;
+  CHECK(family_of(cudnn, rows()) == AttentionFamily::kHopper);
+  cudnn.capped = true;
+  CHECK(family_of(cudnn, rows()) == AttentionFamily::kPortable);
+  AttentionNeeds own = needs(AttentionKernels::kAuto);
+  own.windowed = true;
+  CHECK(family_of(own, documents(300)) == AttentionFamily::kHopper);
+  own.capped = true;
+  CHECK(family_of(own, documents(300)) == AttentionFamily::kPortable);
+  own.parts = true;
+  CHECK(family_of(own, table(4)) == AttentionFamily::kDecode);
+}
+
 TEST_CASE("the kernels for 9.0 take rows and documents that attend to themselves") {
   const AttentionNeeds own = needs(AttentionKernels::kAuto);
   CHECK(family_of(own, rows()) == AttentionFamily::kHopper);

@@ -102,6 +102,8 @@ struct Problem {
   bool documents;                     ///< given by a table
   bool turned = false;                ///< the backward has a rotation
   bool room = false;  ///< the table has an entry for each token, most of them unused
+  std::int64_t window = 0;
+  double score_cap = 0;
   std::int64_t tokens, heads, kv_heads, head_dim;
   std::vector<double> q, k, v, d_o;
   double scale;
@@ -118,6 +120,12 @@ struct Problem {
   [[nodiscard]] Problem with_rotation() const {
     Problem p = *this;
     p.turned = true;
+    return p;
+  }
+  [[nodiscard]] Problem with_scores(std::int64_t of_window, double cap) const {
+    Problem p = *this;
+    p.window = of_window;
+    p.score_cap = cap;
     return p;
   }
   [[nodiscard]] Problem with_room() const {
@@ -236,11 +244,16 @@ class HeadPass {
  private:
   void query(std::int64_t token, std::int64_t head) {
     const std::int64_t d = p_.head_dim;
-    const std::int64_t begin = begins_[static_cast<std::size_t>(token)];
+    const std::int64_t begin = std::max(begins_[static_cast<std::size_t>(token)],
+                                        p_.window > 0 ? token - p_.window + 1 : 0);
     const std::size_t at = p_.at_query(token, head);
     std::vector<double> scores;
+    std::vector<double> slopes;  // of capped scores
     for (std::int64_t key = begin; key <= token; ++key) {
-      scores.push_back(p_.scale * dot(&p_.q[at], &p_.k[p_.at_key(key, head)], d));
+      const double score = p_.scale * dot(&p_.q[at], &p_.k[p_.at_key(key, head)], d);
+      const double bent = p_.score_cap > 0 ? std::tanh(score / p_.score_cap) : 0;
+      scores.push_back(p_.score_cap > 0 ? p_.score_cap * bent : score);
+      slopes.push_back(1 - bent * bent);
     }
     const double top = *std::max_element(scores.begin(), scores.end());
     double sum = 0;
@@ -262,7 +275,8 @@ class HeadPass {
       const std::size_t k = p_.at_key(key, head);
       const auto of_key = static_cast<std::size_t>(key * d);
       const double weight = std::exp(scores[static_cast<std::size_t>(key - begin)] - lse);
-      const double d_score = round_(weight * (dot(&p_.d_o[at], &p_.v[k], d) - delta));
+      const double d_score = round_(weight * (dot(&p_.d_o[at], &p_.v[k], d) - delta) *
+                                    slopes[static_cast<std::size_t>(key - begin)]);
       add_scaled(&dv[of_key], round_(weight), &p_.d_o[at], d);
       add_scaled(&dk[of_key], p_.scale * d_score, &p_.q[at], d);
       add_scaled(&r_.dq[at], p_.scale * d_score, &p_.k[k], d);
@@ -357,6 +371,8 @@ Results run(OpRunner& runner, const Problem& p, const Results& given, bool adds_
   forward.o = runner.output(DType::kBF16, p.query_shape());
   forward.lse = runner.output(DType::kF32, {p.heads, p.tokens});
   forward.scale = p.scale;
+  forward.window = p.window;
+  forward.score_cap = p.score_cap;
   runner.run(forward);
   std::vector<double> o = given.o;
   for (double& x : o) x = through_bf16(x);
@@ -382,6 +398,8 @@ Results run(OpRunner& runner, const Problem& p, const Results& given, bool adds_
                          .sin = runner.upload(p.of_angles(std::sin), DType::kF32, table)};
   }
   backward.scale = p.scale;
+  backward.window = p.window;
+  backward.score_cap = p.score_cap;
   runner.run(backward);
   Results results{runner.download(forward.o), runner.download(forward.lse),
                   runner.download(backward.dq), runner.download(backward.dk),
@@ -408,8 +426,9 @@ void require_as_accurate(const std::string& name, const std::vector<double>& got
 
 void check_accuracy(Contestants& contestants, const Problem& p) {
   INFO(p.lengths.size() << (p.documents ? " documents, the first of " : " rows of ")
-                        << p.lengths.front() << (p.turned ? ", turned back, " : ", ") << p.heads
-                        << " heads, " << p.kv_heads << " kv heads of " << p.head_dim);
+                        << p.lengths.front() << ", window " << p.window << ", cap " << p.score_cap
+                        << (p.turned ? ", turned back, " : ", ") << p.heads << " heads, "
+                        << p.kv_heads << " kv heads of " << p.head_dim);
   const Results exactly = naive(p, exact);
   const Results rounded = naive(p, through_bf16);
   for (Contestant& contestant : contestants) {
@@ -505,6 +524,39 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows when it turns gradien
   });
 }
 
+TEST_CASE("attention on cuda is as accurate as bf16 allows through windows", "[cuda]") {
+  with_both([](Contestants& contestants) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      const Problem rows = Problem::of_rows(2, 600, {4, 2, head_dim});
+      for (const std::int64_t window : {1,   2,   31,  48,  63,  64,  65,  96,  127, 128,
+                                        129, 191, 192, 193, 256, 257, 400, 599, 600, 5000}) {
+        check_accuracy(contestants, rows.with_scores(window, 0));
+      }
+      const Problem documents =
+          Problem::of_documents({1, 300, 77, 3, 450, 64, 129}, {8, 1, head_dim}).with_rotation();
+      for (const std::int64_t window : {1, 5, 64, 100, 128, 200, 300}) {
+        check_accuracy(contestants, documents.with_scores(window, 0));
+      }
+      check_accuracy(contestants, documents.with_room().with_scores(100, 0));
+    }
+    check_accuracy(contestants, Problem::of_rows(1, 2100, {8, 2, 128}).with_scores(700, 0));
+  });
+}
+
+TEST_CASE("attention on cuda is as accurate as bf16 allows where scores are capped", "[cuda]") {
+  with_both([](Contestants& contestants) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      for (const std::int64_t window : {0, 1, 65, 130}) {
+        check_accuracy(contestants,
+                       Problem::of_rows(2, 300, {4, 2, head_dim}).with_scores(window, 3));
+        check_accuracy(contestants, Problem::of_documents({1, 130, 77, 3, 64, 48}, {8, 2, head_dim})
+                                        .with_rotation()
+                                        .with_scores(window, 3));
+      }
+    }
+  });
+}
+
 TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     for (const std::int64_t head_dim : {64, 128}) {
@@ -513,6 +565,8 @@ TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
           Problem::of_documents({1, 200, 77, 3, 150, 64, 5}, {8, 2, head_dim});
       check_repeats(runner, documents);
       check_repeats(runner, documents.with_rotation());
+      check_repeats(runner, documents.with_rotation().with_scores(70, 0));
+      check_repeats(runner, documents.with_scores(70, 3));
     }
   });
 }

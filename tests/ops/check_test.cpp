@@ -150,6 +150,12 @@ TEST_CASE("attention refuses heads and rows that do not divide", "[ops]") {
   op = attention();
   op.segments.table = {};
   REQUIRE_REFUSED(op, "segments.table is missing");
+  op = attention();
+  op.window = -1;
+  REQUIRE_REFUSED(op, "window must be 0");
+  op = attention();
+  op.score_cap = -2;
+  REQUIRE_REFUSED(op, "score_cap must be 0");
 }
 
 TEST_CASE("attention refuses a rotation that does not fit its rows", "[ops]") {

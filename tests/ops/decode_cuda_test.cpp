@@ -38,6 +38,10 @@ std::vector<AttentionCase> all_decode_cases() {
                    .head_dim = 128,
                    .segments = {{0, 1, 1, 9000, 8999}, {1, 17, 1, 0, 0}, {2, 500, 1, 1023, 1022}},
                    .parts = 36});
+  cases.push_back(cases.back());
+  cases.back().name = "a window of many parts beside a query without keys";
+  cases.back().window = 3000;
+  cases.back().parts = 12;
   cases.push_back({.name = "queries with one part, with two and with an uneven half of two",
                    .queries = 4,
                    .keys = 1400,
@@ -57,6 +61,9 @@ std::vector<AttentionCase> all_decode_cases() {
                    .head_dim = 64,
                    .segments = {{0, 0, 1, 500, 499}, {1, 500, 1, 300, 299}},
                    .parts = 2});
+  cases.push_back(cases.back());
+  cases.back().name = "narrow heads with a window of two parts";
+  cases.back().window = 270;
   cases.push_back({.name = "narrow heads with many parts",
                    .queries = 1,
                    .keys = 5600,

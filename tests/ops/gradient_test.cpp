@@ -230,7 +230,10 @@ TEST_CASE("rope backward is the derivative of forward", "[ops]") {
   }
 }
 
-TEST_CASE("attention backward is the derivative of forward", "[ops]") {
+TEST_CASE("attention backward is the derivative of forward, with windows and caps", "[ops]") {
+  const auto [window, score_cap] = GENERATE(
+      table<std::int64_t, double>({{0, 0.0}, {1, 0.0}, {3, 0.0}, {20, 0.0}, {0, 0.8}, {3, 0.8}}));
+  CAPTURE(window, score_cap);
   Bench b;
   const Shape q_shape{9, 4, 3};
   const Shape k_shape{8, 2, 3};
@@ -254,7 +257,9 @@ TEST_CASE("attention backward is the derivative of forward", "[ops]") {
                               .segments = segments(),
                               .o = b.runner.output(kF64, q_shape),
                               .lse = b.runner.output(kF64, {4, 9}),
-                              .scale = scale};
+                              .scale = scale,
+                              .window = window,
+                              .score_cap = score_cap};
     b.runner.run(op);
     return std::pair{b.runner.download(op.o), b.runner.download(op.lse)};
   };
@@ -270,7 +275,9 @@ TEST_CASE("attention backward is the derivative of forward", "[ops]") {
                              .dk = b.runner.output(kF64, k_shape),
                              .dv = b.runner.output(kF64, k_shape),
                              .delta = b.runner.output(kF64, {4, 9}),
-                             .scale = scale};
+                             .scale = scale,
+                             .window = window,
+                             .score_cap = score_cap};
   b.runner.run(op);
   const Values dq = b.runner.download(op.dq);
   const Values dk = b.runner.download(op.dk);

@@ -130,6 +130,8 @@ struct AttentionCase {
       false;  ///< q, k and v are columns of one [N, (H + 2K) D] tensor, and so are dq, dk, dv
   bool turned = false;     ///< the backward has a rotation
   std::int64_t parts = 0;  ///< of AttentionForward, if there are any
+  std::int64_t window = 0;
+  double score_cap = 0;
 };
 [[nodiscard]] std::vector<AttentionCase> attention_cases();
 /// Single queries over a cache, with keys in parts: forward alone.

@@ -27,6 +27,8 @@ struct Index {
 struct Inputs {
   Values q, k, v, d_o;
   double scale;
+  std::int64_t window;
+  double cap;
   Index at_q, at_k;
   std::int64_t group;
   std::vector<SegmentEntry> segments;
@@ -38,6 +40,8 @@ struct Inputs {
         v(random_values(3, c.keys * c.kv_heads * c.head_dim, dtype)),
         d_o(random_values(4, c.queries * c.heads * c.head_dim, dtype)),
         scale(rounded_to(accumulator_of(dtype), 1 / std::sqrt(static_cast<double>(c.head_dim)))),
+        window(c.window),
+        cap(rounded_to(accumulator_of(dtype), c.score_cap)),
         at_q{c.heads, c.head_dim},
         at_k{c.kv_heads, c.head_dim},
         group(c.heads / c.kv_heads),
@@ -83,24 +87,43 @@ struct Dot {
   }
 };
 
-/// One query's row of scores, probabilities and their errors (in units of A's roundoff).
+/// One query's row of scores, probabilities and their errors (in units of A's roundoff), from the
+/// key k_begin on. `slope` is the derivative of a score by what it was before it was capped.
 struct Row {
   std::int64_t token, head, kv_head, k_begin;
-  Values s, s_error, p;
+  Values s, s_error, p, slope, slope_error;
   double lse = -std::numeric_limits<double>::infinity();
   double lse_error = 0;
+
+  void add(double score, double score_error, double score_slope, double error_of_slope) {
+    s.push_back(score);
+    s_error.push_back(score_error);
+    slope.push_back(score_slope);
+    slope_error.push_back(error_of_slope);
+  }
 };
 
 Row row_of(const Inputs& in, const SegmentEntry& segment, std::int64_t i, std::int64_t head) {
   const auto [q_begin, k_begin, q_length, k_length, q_offset] = segment;
-  Row row{q_begin + i, head, head / in.group, k_begin, {}, {}, {}};
+  const std::int64_t first =
+      in.window == 0 ? 0 : std::max<std::int64_t>(0, i + q_offset - in.window + 1);
+  Row row{q_begin + i, head, head / in.group, k_begin + first, {}, {}, {}, {}, {}};
   const std::int64_t width = in.at_q.width;
-  for (std::int64_t j = 0; j < k_length && j <= i + q_offset; ++j) {
+  for (std::int64_t j = first; j < k_length && j <= i + q_offset; ++j) {
     const double* q = in.q.data() + in.at_q(row.token, head);
     const double* k = in.k.data() + in.at_k(k_begin + j, row.kv_head);
     const Dot dot(q, k, width);
-    row.s.push_back(dot.sum * in.scale);
-    row.s_error.push_back(static_cast<double>(width + 2) * dot.magnitude * in.scale);
+    const double score = dot.sum * in.scale;
+    const double error = static_cast<double>(width + 2) * dot.magnitude * in.scale;
+    if (in.cap == 0) {
+      row.add(score, error, 1, 0);
+      continue;
+    }
+    // A tanh may be off by some units in its last place.
+    const double t = std::tanh(score / in.cap);
+    const double slope = 1 - t * t;
+    row.add(in.cap * t, slope * error + 8 * in.cap * std::abs(t), slope,
+            2 * std::abs(t) * (slope * error / in.cap + 8 * std::abs(t)) + 2);
   }
   if (row.s.empty()) return row;
   const double top = *std::max_element(row.s.begin(), row.s.end());
@@ -186,9 +209,11 @@ BackwardExpected backward_expected(const Inputs& in, const AttentionCase& c, con
       const Dot d_p(d_o, in.v.data() + key, c.head_dim);
       const double p = row.p[j];
       const double p_error = p * (row.s_error[j] + std::abs(row.s[j]) + 2 * std::abs(row.lse) + 6);
-      const double d_s = p * (d_p.sum - delta.sum) * in.scale;
-      const double d_s_error = in.scale * (p_error * std::abs(d_p.sum - delta.sum) +
-                                           p * (width + 3) * (d_p.magnitude + delta.magnitude));
+      const double d_s = p * (d_p.sum - delta.sum) * row.slope[j] * in.scale;
+      const double d_s_error =
+          in.scale * (row.slope[j] * (p_error * std::abs(d_p.sum - delta.sum) +
+                                      p * (width + 3) * (d_p.magnitude + delta.magnitude)) +
+                      row.slope_error[j] * p * std::abs(d_p.sum - delta.sum));
       add(out.dq, query, d_s, d_s_error, in.k.data() + key, static_cast<double>(row.p.size()));
       add(out.dk, key, d_s, d_s_error, q, column);
       add(out.dv, key, p, p_error, d_o, column);
@@ -334,6 +359,51 @@ AttentionCase many_documents(std::int64_t head_dim, int count, int period) {
   return c;
 }
 
+namespace {
+
+AttentionCase with_scores(AttentionCase c, std::int64_t window, double score_cap) {
+  c.window = window;
+  c.score_cap = score_cap;
+  c.name += ", window " + std::to_string(window) + ", cap " + std::to_string(score_cap);
+  return c;
+}
+
+/// Windows of one key and of a row, and those that end inside tiles, at their borders and beside
+/// them; with documents, ranges with a past, and keys that a window leaves to nobody. And caps that
+/// bend scores.
+std::vector<AttentionCase> scored_cases() {
+  std::vector<AttentionCase> cases;
+  for (const std::int64_t head_dim : {12, 64, 128, 256}) {
+    cases.push_back(with_scores(causal_case(1, 75, 2, 1, head_dim), 1, 0));
+    cases.push_back(with_scores(causal_case(2, 100, 4, 2, head_dim), 33, 1.5));
+    cases.push_back(with_scores(causal_case(1, 150, 2, 1, head_dim), 0, 0.75));
+  }
+  for (const std::int64_t head_dim : {12, 64, 128}) {
+    for (const std::int64_t window : {2, 47, 64, 65, 128, 129, 1000}) {
+      if (head_dim == 12 && window > 47) continue;
+      cases.push_back(with_scores(causal_case(1, 201, 2, 1, head_dim), window, 0));
+    }
+    AttentionCase packed = causal_case(2, 77, 4, 2, head_dim);
+    packed.packed = packed.turned = true;
+    cases.push_back(with_scores(packed, 50, 0));
+    cases.push_back(with_scores(packed, 0, 1.5));
+    cases.push_back(with_scores(many_documents(head_dim, 70, 23), 3, 0));
+    if (head_dim == 64) cases.push_back(with_scores(many_documents(head_dim, 70, 23), 100, 1.5));
+    const AttentionCase range{.name = "a range of a row behind its past",
+                              .queries = 110,
+                              .keys = 340,
+                              .heads = 2,
+                              .kv_heads = 1,
+                              .head_dim = head_dim,
+                              .segments = {{0, 35, 70, 285, 215}, {70, 320, 40, 20, 12}}};
+    for (const std::int64_t window : {1, 20, 130}) cases.push_back(with_scores(range, window, 0));
+    cases.push_back(with_scores(range, 130, 1.5));
+  }
+  return cases;
+}
+
+}  // namespace
+
 std::vector<AttentionCase> attention_cases() {
   std::vector<AttentionCase> cases{causal_case(1, 1, 1, 1, 1),    causal_case(2, 7, 2, 1, 5),
                                    causal_case(0, 4, 2, 2, 64),   causal_case(1, 65, 4, 2, 64),
@@ -375,6 +445,7 @@ std::vector<AttentionCase> attention_cases() {
                      .segments = {{0, 0, 40, 30, 0}, {40, 2, 8, 20, 12}}});
   }
   cases.push_back(many_documents(64, 1100, 500));
+  for (const AttentionCase& c : scored_cases()) cases.push_back(c);
   return cases;
 }
 
@@ -410,6 +481,15 @@ std::vector<AttentionCase> decode_cases() {
                      .head_dim = head_dim,
                      .segments = {{0, 0, 1, 300, 299}, {1, 300, 1, 33, 32}},
                      .parts = 3});
+    const AttentionCase many = cases[cases.size() - 3];
+    for (const std::int64_t window : {1, 17, 255, 256, 257, 5000}) {
+      cases.push_back(with_scores(many, window, 0));
+    }
+    cases.push_back(with_scores(many, 0, 1.5));
+    cases.push_back(with_scores(many, 300, 1.5));
+    AttentionCase few = many;
+    few.parts = 2;  // as many as a window of 300 needs
+    cases.push_back(with_scores(few, 300, 0));
   }
   return cases;
 }
@@ -439,7 +519,9 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
                             .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
                             .lse = runner.output(accumulator, {c.heads, c.queries}),
                             .parts = upload_parts(runner, c, accumulator),
-                            .scale = in.scale};
+                            .scale = in.scale,
+                            .window = c.window,
+                            .score_cap = c.score_cap};
   runner.run(op);
   const Outputs got{runner.download(op.o), runner.download(op.lse)};
   require_close("o", got[0], expected.o, dtype, accumulator, intermediate);
@@ -503,7 +585,9 @@ Outputs check_fused_attend(OpRunner& runner, DType dtype, const AttentionCase& c
         .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
         .lse = runner.output(a, {c.heads, c.queries}),
         .parts = upload_parts(runner, c, a),
-        .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
+        .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
+        .window = c.window,
+        .score_cap = c.score_cap};
     if (fused) {
       runner.run(op);
     } else {
@@ -560,7 +644,9 @@ Outputs check_attend_int8_kv(OpRunner& runner, DType dtype, const AttentionCase&
       .segments = upload_segments(runner, c).table,
       .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
       .parts = upload_parts(runner, c, accumulator),
-      .scale = in.scale};
+      .scale = in.scale,
+      .window = c.window,
+      .score_cap = c.score_cap};
   runner.run(op);
   const Outputs got{runner.download(op.o)};
   require_close("o", got[0], expected.o, dtype, accumulator, intermediate);
@@ -600,7 +686,9 @@ Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionC
                         .delta = runner.output(accumulator, {c.heads, c.queries}),
                         .dq_sum = adds_dq ? runner.output(accumulator, shape) : TensorView(),
                         .rotation = upload_rotation(runner, in, c, accumulator),
-                        .scale = in.scale});
+                        .scale = in.scale,
+                        .window = c.window,
+                        .score_cap = c.score_cap});
   const Outputs got{runner.download(outputs.q), runner.download(outputs.k),
                     runner.download(outputs.v)};
   require_close("dq", got[0], expected.dq, dtype, accumulator, rounding.intermediate);

@@ -26,14 +26,18 @@ struct AttentionSegments {
   /// to itself: q_begin = k_begin, both lengths equal, offset 0. Documents in packed rows are like
   /// that.
   bool self_attention = false;
-  /// How many pairs of a query and a key it sees there are, for whoever asks what it costs; 0: as
-  /// many as there can be.
+  /// How many pairs of a query and a key there are that it sees without a window, for whoever asks
+  /// what it costs; 0: as many as there can be.
   std::int64_t pairs = 0;
 };
 
 /// o = softmax(scale * q k^T, masked by segments) v per head; head h reads kv head h / (H / K).
 /// Scores and sums are computed in A; lse = log(sum(exp(scores))) is natural, with the scale
 /// applied.
+///
+/// With a `window` query i of a segment sees of its keys only those above i + q_offset - window:
+/// itself and window - 1 before it. With a `score_cap` a score s becomes cap * tanh(s / cap),
+/// with the scale applied, before it is masked.
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
   /// How many keys a part of `parts` stands for.
@@ -47,16 +51,18 @@ struct AttentionForward {
   /// [Nq, P, H * (D + 2)] A, scratch, or absent. It promises that segment i is query i alone and
   /// sees at most P * kPartKeys keys. Backends may then compute parts of its keys side by side.
   TensorView parts = {};
-  double scale = 1.0;  ///< usually 1/sqrt(D)
+  double scale = 1.0;       ///< usually 1/sqrt(D)
+  std::int64_t window = 0;  ///< 0: none
+  double score_cap = 0;     ///< 0: none
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;
 };
 
 /// AttentionForward over int8 keys and values, of single queries: segment i is query i alone, and
-/// sees the first min(k_length, q_offset + 1) keys from k_begin on. With s_j = (q k_j) k_scale_j
-/// scale and p_j = exp(s_j - max s), where k and v are levels, o = sum_j (p_j v_scale_j) v_j /
-/// sum_j p_j: in A, rounded once. There is no backward, and so no lse.
+/// sees the first min(k_length, q_offset + 1) keys from k_begin on, those of its window. With s_j =
+/// (q k_j) k_scale_j scale and p_j = exp(s_j - max s), where k and v are levels, o = sum_j (p_j
+/// v_scale_j) v_j / sum_j p_j: in A, rounded once. There is no backward, and so no lse.
 struct AttendInt8Kv {
   static constexpr std::string_view kName = "attend_int8_kv";
   ConstTensorView q;         ///< [N, H, D] X; rows may be strided
@@ -65,7 +71,9 @@ struct AttendInt8Kv {
   TensorView o;              ///< [N, H, D] X
   /// [N, P, H * (D + 2)] A, scratch, or absent: see AttentionForward.
   TensorView parts = {};
-  double scale = 1.0;  ///< usually 1/sqrt(D)
+  double scale = 1.0;       ///< usually 1/sqrt(D)
+  std::int64_t window = 0;  ///< see AttentionForward
+  double score_cap = 0;     ///< see AttentionForward
   /// How many keys the queries see, all together, for whoever asks what it costs; 0: as many as
   /// there can be.
   std::int64_t pairs = 0;
@@ -76,8 +84,10 @@ struct AttendInt8Kv {
 
 /// Gradients of AttentionForward. With P = exp(scale * q k^T - lse) and delta = rowsum(d_o * o):
 /// dv = P^T d_o, dS = P * (d_o v^T - delta), dq = scale * dS k, dk = scale * dS^T q; dk and dv sum
-/// over the H/K query heads of a kv head. Deterministic, unless `dq_sum` is given and the backend
-/// has a faster way that adds to it in no fixed order. dq, dk, dv are overwritten, completely.
+/// over the H/K query heads of a kv head. With a score_cap and s = scale * q k^T, P = exp(cap *
+/// tanh(s / cap) - lse), and dS has the factor 1 - tanh(s / cap)^2. Deterministic, unless `dq_sum`
+/// is given and the backend has a faster way that adds to it in no fixed order. dq, dk, dv are
+/// overwritten, completely.
 ///
 /// With `rotation`, q and k are what Rope has made of other tensors, and dq and dk are the
 /// gradients of those: turned back by the angles of their rows in A, then rounded. Backends that
@@ -95,6 +105,8 @@ struct AttentionBackward {
   TensorView dq_sum = {};    ///< [Nq, H, D] A, scratch, or absent
   RopeAngles rotation = {};  ///< for q and k alike (Nq = Nk); or all three absent
   double scale = 1.0;
+  std::int64_t window = 0;  ///< as in forward
+  double score_cap = 0;     ///< as in forward
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

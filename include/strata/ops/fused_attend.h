@@ -23,6 +23,8 @@ struct FusedAttend {
   TensorView lse;            ///< [H, N] A
   TensorView parts = {};     ///< as in AttentionForward
   double scale = 1.0;        ///< usually 1/sqrt(D)
+  std::int64_t window = 0;   ///< see AttentionForward
+  double score_cap = 0;      ///< see AttentionForward
 
   [[nodiscard]] AttentionForward attention() const;
   void check() const;

@@ -63,7 +63,9 @@ void enqueue(const Context& context, const AttentionForward& op) {
       .kernels = context.attention.kernels,
       .hopper = hopper_available(),
       .tensor_cores = suits_tensor_cores(op.q, {op.k, op.v, op.o}) && begins_aligned(op.parts),
-      .parts = static_cast<bool>(op.parts)};
+      .parts = static_cast<bool>(op.parts),
+      .windowed = op.window > 0,
+      .capped = op.score_cap > 0};
   const AttentionFamily family = family_of(needs, op.segments);
   if (family != AttentionFamily::kCudnn) check_supported(op);
   switch (family) {
@@ -93,7 +95,9 @@ void enqueue(const Context& context, const AttentionBackward& op) {
   const AttentionNeeds needs{
       .kernels = context.attention.kernels,
       .hopper = hopper_available() && rows_aligned({op.rotation.cos, op.rotation.sin}),
-      .tensor_cores = suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv})};
+      .tensor_cores = suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv}),
+      .windowed = op.window > 0,
+      .capped = op.score_cap > 0};
   const AttentionFamily family = family_of(needs, op.segments);
   if (family != AttentionFamily::kCudnn) check_supported(op);
   switch (family) {

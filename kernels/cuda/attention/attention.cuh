@@ -3,14 +3,14 @@
 // picks the first that takes it:
 //
 //   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64 and 128, on compute
-//             capability 9.0
+//             capability 9.0, scores without a cap
 //   portable  flash_forward.cu and flash_backward.cu: the same on the tensor cores of any GPU since
 //             8.0; decode_attention.cu: one query a segment, over a cache;
 //             decode_int8_attention.cu: the same over a cache of int8, which is an operator of its
 //             own; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
 //
-// cuDNN's attention (cudnn) is there if the config chooses it, for whole rows. Shapes and formulas
-// are those of strata/ops/attention.h.
+// cuDNN's attention (cudnn) is there if the config chooses it, for whole rows without a window.
+// Shapes and formulas are those of strata/ops/attention.h.
 
 #pragma once
 

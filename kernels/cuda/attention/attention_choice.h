@@ -21,19 +21,25 @@ struct AttentionNeeds {
   bool hopper = false;        ///< there are sm_90a kernels that may run here
   bool tensor_cores = false;  ///< dtype, head dim and alignment suit tensor cores
   bool parts = false;         ///< AttentionForward::parts are given, and suit them too
+  bool windowed = false;      ///< there is a window
+  bool capped = false;        ///< scores are capped
 };
 
 [[nodiscard]] inline AttentionFamily family_of(const AttentionNeeds& needs,
                                                const AttentionSegments& segments) {
   const bool whole_rows = segments.uniform_length > 0;
-  // The library takes whole rows alone. What has others, as the samples of a run, goes on without.
-  if (needs.kernels == AttentionKernels::kCudnn && whole_rows) return AttentionFamily::kCudnn;
+  // The library takes whole rows alone, without a window or a cap. What has others, as the samples
+  // of a run, goes on without.
+  const bool plain = !needs.windowed && !needs.capped;
+  if (needs.kernels == AttentionKernels::kCudnn && whole_rows && plain) {
+    return AttentionFamily::kCudnn;
+  }
   if (!needs.tensor_cores) return AttentionFamily::kReference;
   if (needs.parts) return AttentionFamily::kDecode;
   // The bits of a query over a cache must not depend on the tile that it falls in.
   const bool self = whole_rows || segments.self_attention;
   const bool fits = whole_rows || segments.table.rows() <= kMostHopperSegments;
-  const bool hopper = needs.hopper && needs.kernels != AttentionKernels::kPortable;
+  const bool hopper = needs.hopper && needs.kernels != AttentionKernels::kPortable && !needs.capped;
   return self && fits && hopper ? AttentionFamily::kHopper : AttentionFamily::kPortable;
 }
 

@@ -34,6 +34,27 @@ struct Rotation {
   const float* sin;
 };
 
+/// Which scores a kernel computes. Each kind is an instance of its own, so that plain scores pay
+/// for nothing that others need.
+enum class ScoreKind : std::uint8_t {
+  kPlain,
+  kWindowed,
+  kCapped,  ///< with a window, which may be none
+};
+
+/// The window of operators that have none. It may be added to a row.
+inline constexpr int kNoWindow = 1 << 30;
+
+/// The window and the cap of an operator, as kernels take them.
+struct ScoreShape {
+  int window;    ///< query i of a segment sees no key up to i + q_offset - window
+  float cap;     ///< 0 if there is none
+  float inward;  ///< scale / cap: what dots are multiplied by before their tanh
+
+  /// Returns the tanh that a dot becomes; times the cap it is the score.
+  __device__ __forceinline__ float bent(float dot) const { return tanhf(dot * inward); }
+};
+
 /// One segment. Query i (0 .. q_length - 1) sees keys 0 .. min(i + q_offset, k_length - 1); both
 /// count from the segment's beginnings.
 struct Segment {
@@ -93,8 +114,12 @@ struct QueryTile {
   __device__ int first_row() const { return segment.q_begin + begin; }
   /// Returns how many keys any of the rows sees.
   __device__ int visible_keys() const { return max(0, min(segment.k_length, last_key() + rows)); }
-  /// Returns how many keys, from the first on, all rows see.
+  /// Returns how many keys, from the first on, all rows see, but for a window.
   __device__ int keys_seen_by_all() const { return max(0, min(segment.k_length, last_key() + 1)); }
+  /// Returns the first key that any of the rows sees through a window.
+  __device__ int first_key(int window) const {
+    return min(visible_keys(), max(0, last_key() + 1 - window));
+  }
 };
 
 /// Tiles of kRows queries over all segments and heads.
@@ -168,6 +193,35 @@ struct KeyBlocks {
 template <class T, class Void>
 [[nodiscard]] HeadRows<T> head_rows(const BasicTensorView<Void>& view) {
   return {static_cast<T*>(view.data), view.row_stride, narrow<int>(view.shape[2])};
+}
+
+/// Returns the window and the cap of an operator of attention.
+template <class O>
+[[nodiscard]] ScoreShape score_shape(const O& op) {
+  const bool capped = op.score_cap > 0;
+  return {.window =
+              op.window > 0 ? narrow<int>(std::min<std::int64_t>(op.window, kNoWindow)) : kNoWindow,
+          .cap = static_cast<float>(op.score_cap),
+          .inward = capped ? static_cast<float>(op.scale / op.score_cap) : 0.0f};
+}
+
+/// Returns what a softmax multiplies scores by: where they are capped they are scaled already.
+template <class O>
+[[nodiscard]] double softmax_scale(const O& op) {
+  return op.score_cap > 0 ? 1.0 : op.scale;
+}
+
+/// Calls launch.operator()<the kind of the operator's scores>(). A window as long as rows is none.
+template <class O, class F>
+void with_score_kind(const O& op, std::int64_t uniform_length, const F& launch) {
+  const bool hides = op.window > 0 && (uniform_length == 0 || op.window < uniform_length);
+  if (op.score_cap > 0) {
+    launch.template operator()<ScoreKind::kCapped>();
+  } else if (hides) {
+    launch.template operator()<ScoreKind::kWindowed>();
+  } else {
+    launch.template operator()<ScoreKind::kPlain>();
+  }
 }
 
 [[nodiscard]] inline Rotation make_rotation(const RopeAngles& from) {

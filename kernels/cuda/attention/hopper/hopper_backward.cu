@@ -6,6 +6,7 @@
 // Gradients of hopper_forward.cu, for sm_90a: with P = exp(scale * q k^T - lse), delta = rowsum(d_o
 // * o), dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv
 // sum over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
+// With a window both walks leave out the blocks that it hides from the whole tile.
 //
 // Two kernels besides delta, neither of which needs an atomic, so the result is the same bit by bit
 // every time. In both a producer warp copies tiles by TMA, and two warpgroups own 64 rows of the
@@ -73,6 +74,7 @@ struct BackwardParams {
   Rotation rotation;
   float scale;
   float scale_log2;  ///< scale * log2(e)
+  int window;        ///< see ScoreShape
 };
 
 template <int kCount>
@@ -181,6 +183,11 @@ __device__ int end_query(const SegmentTile& tile) {
   return tile.segment.q_begin + tile.segment.q_length;
 }
 
+/// Ends the tile's segment after the last query whose window has one of its keys.
+__device__ void end_with_window(SegmentTile& tile, int window) {
+  tile.segment.q_length = min(tile.segment.q_length, tile.begin + tile.rows - 1 + window);
+}
+
 template <class Shared>
 __device__ void copy_for_keys(const BackwardParams& p, Shared& s) {
   TileReader tiles(s.tiles);
@@ -245,8 +252,8 @@ __device__ void copy_statistics(const BackwardParams& p, Shared& s) {
 }
 
 /// Computes P^T from scores of 64 keys and kQueries queries, in place. mask_transposed then sets to
-/// 0 the keys after a query, and queries after the segment's end. Its `row` is this lane's first
-/// key and its `end` the segment's end, both counted from the block's first query.
+/// 0 the keys after a query or before its window, and queries after the walk's end. Its `row` is
+/// this lane's first key and its `end` the walk's end, both counted from the block's first query.
 template <int kCount>
 __device__ __forceinline__ void probabilities(float (&s)[kCount], const float* lse,
                                               float scale_log2, int column) {
@@ -260,8 +267,9 @@ __device__ __forceinline__ void probabilities(float (&s)[kCount], const float* l
     }
   }
 }
-template <int kCount>
-__device__ __forceinline__ void mask_transposed(float (&s)[kCount], int row, int end, int column) {
+template <bool kWindowed, int kCount>
+__device__ __forceinline__ void mask_transposed(float (&s)[kCount], int row, int end, int window,
+                                                int column) {
 #pragma unroll
   for (int j = 0; j < kCount / 4; ++j) {
 #pragma unroll
@@ -269,6 +277,7 @@ __device__ __forceinline__ void mask_transposed(float (&s)[kCount], int row, int
       const int query = 8 * j + column + (e & 1);
       const int key = row + (e >> 1) * 8;
       if (query < key || query >= end) s[4 * j + e] = 0;
+      if (kWindowed && query - key >= window) s[4 * j + e] = 0;
     }
   }
 }
@@ -301,7 +310,7 @@ __device__ __forceinline__ void write_boxes(const float (&d)[kCount], unsigned c
   }
 }
 
-template <int kHeadDim, bool kAddDq>
+template <bool kWindowed, int kHeadDim, bool kAddDq>
 __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq>& s) {
   using Shared = KeyShared<kHeadDim, kAddDq>;
   using Keys = typename Shared::Keys;
@@ -349,8 +358,10 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
       probabilities(scored, s.lse[stage], p.scale_log2, Place::column());
       const int end = queries - query;
       const int first_key = Place::row() - query;
-      if (first_key + 15 > 0 || end < kQueries) {
-        mask_transposed(scored, first_key + Place::lane_row(), end, Place::column());
+      const bool hidden = kWindowed && kQueries - 1 - first_key >= p.window;
+      if (first_key + 15 > 0 || end < kQueries || hidden) {
+        mask_transposed<kWindowed>(scored, first_key + Place::lane_row(), end, p.window,
+                                   Place::column());
       }
       Bf16Pair operand[kQueries / 16][4];
       pack_scores(operand, scored);
@@ -437,7 +448,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
   if constexpr (kAddDq) wait_boxes();
 }
 
-template <int kHeadDim, bool kAddDq>
+template <int kHeadDim, bool kAddDq, bool kWindowed>
 __global__ void __launch_bounds__(kThreads, 1)
     hopper_key_gradients_kernel(const __grid_constant__ BackwardParams p) {
   using Shared = KeyShared<kHeadDim, kAddDq>;
@@ -457,12 +468,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < kWarpgroup) {
     release_registers<kProducerRegisters>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (warp == 0) find_tiles<kRows>(p.segments, p.order, p.heads, false, p.counter, s.tiles);
+    if (warp == 0) {
+      find_tiles<kRows>(p.segments, p.order, p.heads, false, p.counter, s.tiles,
+                        [&]([[maybe_unused]] SegmentTile& tile) {
+                          if constexpr (kWindowed) end_with_window(tile, p.window);
+                        });
+    }
     if (threadIdx.x == 32) copy_for_keys(p, s);
     if (warp == 2) copy_statistics(p, s);
   } else {
     take_registers<kConsumerRegisters>();
-    compute_keys(p, s);
+    compute_keys<kWindowed>(p, s);
   }
 }
 
@@ -486,16 +502,24 @@ struct QueryShared {
   TileQueue tiles;
 };
 
-/// The blocks of keys that a tile of queries walks over, from the last one on.
+/// The blocks of keys that a tile of queries walks over: [first, blocks), from the last one on.
+template <bool kWindowed>
 struct KeyWalk {
+  int first = 0;
   int blocks;
-  int unmasked;  ///< blocks, from the first, that all rows see wholly
+  int unmasked;   ///< blocks from this one on have keys that are after some row
+  int clear = 0;  ///< blocks before this one have keys that the window hides from some row
 
-  __device__ explicit KeyWalk(const SegmentTile& tile)
-      : blocks((tile.begin + tile.rows + kKeys - 1) / kKeys), unmasked((tile.begin + 1) / kKeys) {}
+  __device__ KeyWalk(const SegmentTile& tile, int window)
+      : blocks((tile.begin + tile.rows + kKeys - 1) / kKeys), unmasked((tile.begin + 1) / kKeys) {
+    if constexpr (kWindowed) {
+      first = max(0, tile.begin + 1 - window) / kKeys;
+      clear = (max(0, tile.begin + tile.rows - window) + kKeys - 1) / kKeys;
+    }
+  }
 };
 
-template <int kHeadDim>
+template <bool kWindowed, int kHeadDim>
 __device__ void copy_for_queries(const BackwardParams& p, QueryShared<kHeadDim>& s) {
   using Shared = QueryShared<kHeadDim>;
   TileReader tiles(s.tiles);
@@ -511,10 +535,12 @@ __device__ void copy_for_queries(const BackwardParams& p, QueryShared<kHeadDim>&
     copy_tile<kBytes>(s.d_o, p.d_o, row, panel, s.d_o_full, s.d_o_empty, tile_at.parity());
     tile_at.advance();
     const int key_panel = tile.head / p.group * Shared::Keys::kPanels;
-    const int blocks = KeyWalk(tile).blocks;
+    const KeyWalk<kWindowed> walk(tile, p.window);
+    const int blocks = walk.blocks;
+    const int first = walk.first;
 #pragma unroll 1
-    for (int j = blocks - 1; j >= 0; --j) {
-      tiles.ask_for_next(j + 1, blocks);
+    for (int j = blocks - 1; j >= first; --j) {
+      tiles.ask_for_next(j + 1 - first, blocks - first);
       const int key_row = tile.segment.k_begin + j * kKeys;
       const int stage = at.stage();
       copy_tile<Shared::Keys::kBytes>(s.k[stage], p.k, key_row, key_panel, s.k_full[stage],
@@ -526,7 +552,7 @@ __device__ void copy_for_queries(const BackwardParams& p, QueryShared<kHeadDim>&
   }
 }
 
-template <int kHeadDim>
+template <bool kWindowed, int kHeadDim>
 __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& s) {
   using Shared = QueryShared<kHeadDim>;
   using Keys = typename Shared::Keys;
@@ -561,7 +587,7 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
       scores<Queries, Keys, kHeadDim>(scored, q, Keys::descriptor(shared_address(s.k[at.stage()])));
       commit_products();
     };
-    const KeyWalk walk(tile);
+    const KeyWalk<kWindowed> walk(tile, p.window);
     const auto step = [&](int j) {
       issue_scores();
       const int stage = at.stage();
@@ -573,23 +599,26 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
       commit_products();
       wait_products<1>();
       pin_registers(scored);
-      barrier(s.q_empty).arrive_for_warp(j == 0);
+      barrier(s.q_empty).arrive_for_warp(j == walk.first);
 #pragma unroll
       for (int i = 0; i < kKeys / 2; ++i) {
         scored[i] = fast_exp2(fmaf(scored[i], p.scale_log2, -lse_log2[i / 2 % 2]));
       }
-      if (j >= walk.unmasked) {
+      if (j >= walk.unmasked || j < walk.clear) {
         const int last_key =
             tile.begin + Place::row() + Place::lane_row() - j * kKeys - Place::column();
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
-          if (i / 4 * 8 + i % 2 > last_key + i / 2 % 2 * 8) scored[i] = 0;
+          const int key = i / 4 * 8 + i % 2;
+          const int last_of_row = last_key + i / 2 % 2 * 8;
+          if (key > last_of_row) scored[i] = 0;
+          if (kWindowed && key <= last_of_row - p.window) scored[i] = 0;
         }
       }
       wait_products<0>();
       pin_registers(dp);
       barrier(s.v_empty[stage]).arrive_for_warp();
-      barrier(s.d_o_empty).arrive_for_warp(j == 0);
+      barrier(s.d_o_empty).arrive_for_warp(j == walk.first);
 #pragma unroll
       for (int i = 0; i < kKeys / 2; ++i) dp[i] = scored[i] * (dp[i] - delta[i / 2 % 2]);
       Bf16Pair d_scores[kKeys / 16][4];
@@ -606,7 +635,7 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
     barrier(s.q_full).wait(tile_at.parity());
     barrier(s.d_o_full).wait(tile_at.parity());
     tile_at.advance();
-    for (int j = walk.blocks - 1; j >= 0; --j) step(j);
+    for (int j = walk.blocks - 1; j >= walk.first; --j) step(j);
     const std::int64_t row = tile.segment.q_begin + tile.begin + Place::row();
     const int head = tile.head;
     const int valid = tile.rows - Place::row();
@@ -616,7 +645,7 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWindowed>
 __global__ void __launch_bounds__(kThreads, 1)
     hopper_query_gradients_kernel(const __grid_constant__ BackwardParams p) {
   using Shared = QueryShared<kHeadDim>;
@@ -640,10 +669,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x < 32) {
       find_tiles<kRows>(p.segments, p.order, p.heads, true, p.counter, s.tiles);
     }
-    if (threadIdx.x == 32) copy_for_queries(p, s);
+    if (threadIdx.x == 32) copy_for_queries<kWindowed>(p, s);
   } else {
     take_registers<kConsumerRegisters>();
-    compute_queries(p, s);
+    compute_queries<kWindowed>(p, s);
   }
 }
 
@@ -659,7 +688,7 @@ Launch persistent(cudaStream_t stream, const WorkOrder& order) {
           .shared_bytes = sizeof(Shared)};
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWindowed>
 void launch_backward(cudaStream_t stream, const AttentionBackward& op, TileCounter* counter) {
   if (op.q.shape[0] == 0) return;
   launch_attention_delta(stream, op);
@@ -684,36 +713,40 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op, TileCount
       .rotation = make_rotation(op.rotation),
       .scale = static_cast<float>(op.scale),
       .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
+      .window = score_shape(op).window,
   };
   if (add_dq) {
     launch(persistent<KeyShared<kHeadDim, true>>(stream, params.order),
-           hopper_key_gradients_kernel<kHeadDim, true>, params);
+           hopper_key_gradients_kernel<kHeadDim, true, kWindowed>, params);
     return launch_round_dq(stream, op);
   }
   launch(persistent<KeyShared<kHeadDim, false>>(stream, params.order),
-         hopper_key_gradients_kernel<kHeadDim, false>, params);
+         hopper_key_gradients_kernel<kHeadDim, false, kWindowed>, params);
   params.q = make_head_map(op.q, kRows);
   params.d_o = make_head_map(op.d_o, kRows);
   static_assert(kKeys == kRows);  // so the maps of k and v stay
   params.order = make_query_tiles(op.segments, op.q, op.k, kRows).order;
   params.heads = narrow<int>(op.q.shape[1]);
   launch(persistent<QueryShared<kHeadDim>>(stream, params.order),
-         hopper_query_gradients_kernel<kHeadDim>, params);
+         hopper_query_gradients_kernel<kHeadDim, kWindowed>, params);
 }
 
 }  // namespace
 
 void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op,
                             TileCounter* counter) {
-  if (op.q.shape[2] == 64) {
-    launch_backward<64>(stream, op, counter);
-  } else {
-    launch_backward<128>(stream, op, counter);
-  }
+  with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
+    constexpr bool kWindowed = kScores != ScoreKind::kPlain;
+    if (op.q.shape[2] == 64) {
+      launch_backward<64, kWindowed>(stream, op, counter);
+    } else {
+      launch_backward<128, kWindowed>(stream, op, counter);
+    }
+  });
 }
 
 const void* hopper_backward_module() {
-  return reinterpret_cast<const void*>(&hopper_query_gradients_kernel<128>);
+  return reinterpret_cast<const void*>(&hopper_query_gradients_kernel<128, false>);
 }
 
 }  // namespace strata::cuda

@@ -3,8 +3,8 @@
 // to 16 bytes. The result has the same bits every time, whichever block computes a tile.
 //
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))):
-// flash_forward.cu for sm_90a. q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D
-// is 64 or 128.
+// flash_forward.cu for sm_90a, with windows but without caps. q [Nq, H, D], k, v [Nk, K, D], o [Nq,
+// H, D] bf16, lse [H, Nq] f32; D is 64 or 128.
 //
 // A persistent block has one producer warp and two (D = 64: three) warpgroups of consumers, each of
 // which owns 64 queries of a tile. The producer finds tiles and copies q, k and v into rings in
@@ -12,7 +12,8 @@
 // (FlashAttention-3, Shah et al. 2024, section 3): it issues the scores of a block and the weighted
 // sum of the block before together, and computes its softmax while the tensor cores do the latter.
 // Warpgroups take turns at issuing, so that one computes its softmax under the other's products.
-// Rows of other segments in a tile's last block of keys are masked; they must be finite.
+// With a window the walk ends where no query of the tile sees more, and its last blocks have a
+// mask. Rows of other segments in a tile's last block of keys are masked; they must be finite.
 //
 // Numerics: as flash_forward.cu.
 //
@@ -54,6 +55,7 @@ struct ForwardParams {
   float* lse;
   float scale;
   float scale_log2;  ///< scale * log2(e)
+  int window;        ///< see ScoreShape
 };
 
 template <int kHeadDim>
@@ -79,24 +81,31 @@ struct Shared {
   TileQueue tiles;
 };
 
-/// The keys that a tile of queries walks over.
+/// The keys that a tile of queries walks over: blocks [first, blocks), from the last one on.
+template <bool kWindowed>
 struct KeyWalk {
   int last_key;  ///< the tile's first query sees up to it; row i sees i more, up to the segment's
                  ///< end
+  int first = 0;
   int blocks;
-  int unmasked;  ///< blocks, from the first, that all rows see wholly
+  int unmasked;   ///< blocks from this one on have keys that are after some row
+  int clear = 0;  ///< blocks before this one have keys that the window hides from some row
 
-  __device__ explicit KeyWalk(const SegmentTile& tile)
+  __device__ KeyWalk(const SegmentTile& tile, int window)
       : last_key(tile.begin + tile.segment.q_offset) {
     const int visible = max(0, min(tile.segment.k_length, last_key + tile.rows));
     blocks = (visible + kKeys - 1) / kKeys;
     unmasked = max(0, min(tile.segment.k_length, last_key + 1)) / kKeys;
+    if constexpr (kWindowed) {
+      first = min(visible, max(0, last_key + 1 - window)) / kKeys;
+      clear = (max(0, last_key + tile.rows - window) + kKeys - 1) / kKeys;
+    }
   }
 };
 
 // --- Producer ------------------------------------------------------------------------------------
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWindowed>
 __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
   using Queries = typename Shape<kHeadDim>::Queries;
   using Keys = typename Shape<kHeadDim>::Keys;
@@ -114,9 +123,11 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
              tile.head * Queries::kPanels, full);
     q_at.advance();
     const int panel = tile.head / p.group * Keys::kPanels;
-    const int blocks = KeyWalk(tile).blocks;
+    const KeyWalk<kWindowed> walk(tile, p.window);
+    const int blocks = walk.blocks;
+    const int first = walk.first;
     const auto copy_keys = [&](int j) {
-      tiles.ask_for_next(j + 1, blocks);
+      tiles.ask_for_next(j + 1 - first, blocks - first);
       const int stage = k_at.stage();
       barrier(s.k_empty[stage]).wait(k_at.parity() ^ 1);
       barrier(s.k_full[stage]).arrive_and_expect(Keys::kBytes);
@@ -132,18 +143,18 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
                barrier(s.v_full[stage]));
       v_at.advance();
     };
-    if (blocks == 0) {
+    if (blocks == first) {
       tiles.ask_for_next(0, 0);
       continue;
     }
     // A consumer needs the keys of a block before the values of the one before.
     copy_keys(blocks - 1);
 #pragma unroll 1  // the warp has few registers
-    for (int j = blocks - 2; j >= 0; --j) {
+    for (int j = blocks - 2; j >= first; --j) {
       copy_keys(j);
       copy_values(j + 1);
     }
-    copy_values(0);
+    copy_values(first);
   }
 }
 
@@ -151,8 +162,9 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
 
 /// Removes scores of keys that a row does not see. `last_key` belongs to this lane's first row, and
 /// `end_key` to the segment, both relative to the block's first key.
-template <int kCount>
-__device__ __forceinline__ void mask_scores(float (&s)[kCount], int last_key, int end_key) {
+template <bool kWindowed, int kCount>
+__device__ __forceinline__ void mask_scores(float (&s)[kCount], int last_key, int end_key,
+                                            int window) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -161,6 +173,14 @@ __device__ __forceinline__ void mask_scores(float (&s)[kCount], int last_key, in
     for (int j = 0; j < kCount / 4; ++j) {
       if (8 * j >= end) s[4 * j + 2 * half] = kNoScore;
       if (8 * j + 1 >= end) s[4 * j + 2 * half + 1] = kNoScore;
+    }
+    if constexpr (kWindowed) {
+      const int begin = last_key + 8 * half + 1 - window - column;
+#pragma unroll
+      for (int j = 0; j < kCount / 4; ++j) {
+        if (8 * j < begin) s[4 * j + 2 * half] = kNoScore;
+        if (8 * j + 1 < begin) s[4 * j + 2 * half + 1] = kNoScore;
+      }
     }
   }
 }
@@ -216,12 +236,13 @@ struct Turns {
   }
 };
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWindowed>
 class Consumer {
  public:
   using S = Shape<kHeadDim>;
   using Queries = typename S::Queries;
   using Keys = typename S::Keys;
+  using Walk = KeyWalk<kWindowed>;
 
   __device__ Consumer(const ForwardParams& params, Shared<kHeadDim>& memory, int warpgroup)
       : p(params), s(memory), tiles(memory.tiles), turns{warpgroup} {}
@@ -237,8 +258,8 @@ class Consumer {
       float o[kHeadDim / 2];
 #pragma unroll
       for (int i = 0; i < kHeadDim / 2; ++i) o[i] = 0;
-      const KeyWalk walk(tile);
-      if (walk.blocks > 0) attend(tile, walk, rows, o);
+      const Walk walk(tile, p.window);
+      if (walk.blocks > walk.first) attend(tile, walk, rows, o);
       free(s.q_empty[queries.stage()]);
       queries.advance();
       write(tile, rows, o);
@@ -247,16 +268,18 @@ class Consumer {
 
  private:
   __device__ void free(const std::uint64_t& empty) const { barrier(empty).arrive_for_warp(); }
-  __device__ __forceinline__ void attend(const SegmentTile& tile, const KeyWalk& walk,
+  __device__ __forceinline__ void attend(const SegmentTile& tile, const Walk& walk,
                                          RowStatistics& rows, float (&o)[kHeadDim / 2]) {
     const std::uint64_t q = Queries::descriptor(shared_address(s.q[queries.stage()]) +
                                                 turns.warpgroup * 64 * kPanelRowBytes);
     float scored[kKeys / 2];
     Bf16Pair probabilities[kKeys / 16][4];
     const auto mask = [&](int j) {
-      mask_scores(scored, walk.last_key + Place::row() + Place::lane_row() - j * kKeys,
-                  tile.segment.k_length - j * kKeys);
+      mask_scores<kWindowed>(scored, walk.last_key + Place::row() + Place::lane_row() - j * kKeys,
+                             tile.segment.k_length - j * kKeys, p.window);
     };
+    // With a window a block before the first that is clear of it may have been reached here.
+    const int end_of_masked = kWindowed ? max(walk.unmasked, walk.first) : walk.unmasked;
     int j = walk.blocks - 1;
     turns.wait();
     issue_scores(scored, q);
@@ -266,7 +289,7 @@ class Consumer {
     mask(j);
     rows.template step<true>(scored, p.scale_log2);
     pack_scores(probabilities, scored);
-    for (--j; j >= walk.unmasked; --j) {
+    for (--j; j >= end_of_masked; --j) {
       issue_both(scored, o, probabilities, q);
       finish_scores(scored);
       mask(j);
@@ -275,13 +298,24 @@ class Consumer {
       rows.correct(o);
       pack_scores(probabilities, scored);
     }
-    for (; j >= 0; --j) {
+    for (; j >= walk.clear; --j) {
       issue_both(scored, o, probabilities, q);
       finish_scores(scored);
       rows.template step<false>(scored, p.scale_log2);
       finish_sum<2>(o);
       rows.correct(o);
       pack_scores(probabilities, scored);
+    }
+    if constexpr (kWindowed) {
+      for (; j >= walk.first; --j) {
+        issue_both(scored, o, probabilities, q);
+        finish_scores(scored);
+        mask(j);
+        rows.template step<true>(scored, p.scale_log2);
+        finish_sum<2>(o);
+        rows.correct(o);
+        pack_scores(probabilities, scored);
+      }
     }
     turns.wait();
     issue_sum(o, probabilities);
@@ -356,7 +390,7 @@ class Consumer {
   RingPosition<kStages> blocks;  ///< the block whose scores come next
 };
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWindowed>
 __global__ void __launch_bounds__(Shape<kHeadDim>::kThreads, 1)
     hopper_forward_kernel(const __grid_constant__ ForwardParams p) {
   using S = Shape<kHeadDim>;
@@ -380,14 +414,14 @@ __global__ void __launch_bounds__(Shape<kHeadDim>::kThreads, 1)
     if (threadIdx.x < 32) {
       find_tiles<S::kQueries>(p.segments, p.order, p.heads, true, p.counter, s.tiles);
     }
-    if (threadIdx.x == 32) copy_tiles(p, s);
+    if (threadIdx.x == 32) copy_tiles<kHeadDim, kWindowed>(p, s);
   } else {
     take_registers<S::kConsumerRegisters>();
-    Consumer<kHeadDim>(p, s, warpgroup - 1).run();
+    Consumer<kHeadDim, kWindowed>(p, s, warpgroup - 1).run();
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWindowed>
 void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter) {
   if (op.q.shape[0] == 0) return;
   using S = Shape<kHeadDim>;
@@ -406,6 +440,7 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter
       .lse = op.lse.as<float>(),
       .scale = static_cast<float>(op.scale),
       .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
+      .window = score_shape(op).window,
   };
   const int items = tiles.order.tiles * tiles.order.lanes;
   static_assert(sizeof(Shared<kHeadDim>) <= kMostHopperSharedBytes);
@@ -414,17 +449,20 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter
           .grid = static_cast<unsigned>(std::min(items, multiprocessors())),
           .block = S::kThreads,
           .shared_bytes = sizeof(Shared<kHeadDim>)},
-         hopper_forward_kernel<kHeadDim>, params);
+         hopper_forward_kernel<kHeadDim, kWindowed>, params);
 }
 
 }  // namespace
 
 void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter) {
-  if (op.q.shape[2] == 64) {
-    launch_forward<64>(stream, op, counter);
-  } else {
-    launch_forward<128>(stream, op, counter);
-  }
+  with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
+    constexpr bool kWindowed = kScores != ScoreKind::kPlain;
+    if (op.q.shape[2] == 64) {
+      launch_forward<64, kWindowed>(stream, op, counter);
+    } else {
+      launch_forward<128, kWindowed>(stream, op, counter);
+    }
+  });
 }
 
 bool hopper_available() {
@@ -437,7 +475,8 @@ bool hopper_available() {
 
 std::vector<const void*> hopper_modules() {
   if (!hopper_available()) return {};
-  return {reinterpret_cast<const void*>(&hopper_forward_kernel<128>), hopper_backward_module()};
+  return {reinterpret_cast<const void*>(&hopper_forward_kernel<128, false>),
+          hopper_backward_module()};
 }
 
 }  // namespace strata::cuda

@@ -212,13 +212,16 @@ class TileFinder {
 /// Does the work of the finding warp: it puts all tiles of this block into the queue. The first
 /// comes without asking; each further one is asked for once, so all blocks together ask as often as
 /// there are items, and `counter` is back at 0 in the end. For `last_first` see TileFinder.
-template <int kRows>
+/// `change` is called with each tile.
+template <int kRows, class Change>
 __device__ void find_tiles(const Segments& segments, const WorkOrder& order, int heads,
-                           bool last_first, TileCounter* counter, TileQueue& queue) {
+                           bool last_first, TileCounter* counter, TileQueue& queue,
+                           const Change& change) {
   TileFinder<kRows> finder(segments, order, heads, last_first, queue.walk);
   RingPosition<TileQueue::kStages> at;
   for (unsigned item = blockIdx.x;; at.advance()) {
-    const SegmentTile tile = finder.at(static_cast<int>(item));
+    SegmentTile tile = finder.at(static_cast<int>(item));
+    change(tile);
     barrier(queue.free[at.stage()]).wait(at.parity() ^ 1);
     if (threadIdx.x % 32 == 0) {
       queue.tiles[at.stage()] = tile;
@@ -231,6 +234,12 @@ __device__ void find_tiles(const Segments& segments, const WorkOrder& order, int
     }
     item = __shfl_sync(~0u, item, 0);
   }
+}
+
+template <int kRows>
+__device__ void find_tiles(const Segments& segments, const WorkOrder& order, int heads,
+                           bool last_first, TileCounter* counter, TileQueue& queue) {
+  find_tiles<kRows>(segments, order, heads, last_first, counter, queue, [](SegmentTile&) {});
 }
 
 }  // namespace strata::cuda

@@ -62,6 +62,7 @@ struct ReferenceParams {
   std::int64_t query_rows, key_rows;
   int heads, kv_heads, head_dim;
   float scale;
+  ScoreShape scores;
 };
 
 /// One head's row as floats, shared by the lanes of a warp.
@@ -136,13 +137,18 @@ __device__ Segment segment_of_query(const Segments& segments, int row) {
   return {};
 }
 
+/// Returns the first key, counted from the segment's, that a query of the segment sees.
+__device__ int first_key(const Segment& segment, int query, int window) {
+  return max(0, query + segment.q_offset + 1 - window);
+}
+
 /// Returns the item of this warp, or -1 if there are fewer.
 __device__ std::int64_t warp_item(std::int64_t items) {
   const std::int64_t item = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   return item < items ? item : -1;
 }
 
-template <class T, class Kept>
+template <class T, class Kept, bool kCapped>
 __global__ void __launch_bounds__(32 * kWarps)
     attention_reference_forward_kernel(const ReferenceParams<T, Kept> p) {
   __shared__ float rows[kWarps][kLargestHeadDim];
@@ -160,13 +166,15 @@ __global__ void __launch_bounds__(32 * kWarps)
   RowSum o;
   float maximum = kNoScore;
   float sum = 0;
-  for (int first = 0; first < keys; first += 32) {
+  const int begin = first_key(segment, row - segment.q_begin, p.scores.window);
+  for (int first = begin; first < keys; first += 32) {
     const int count = min(32, keys - first);
     const int key = segment.k_begin + first;
     float score = kNoScore;
     if (lane < count) {
       score = query.dot(p.k.row(key + lane, kv_head)) *
               p.k_scale.template of<Kept>(key + lane, kv_head) * p.scale;
+      if constexpr (kCapped) score = p.scores.cap * tanhf(score / p.scores.cap);
     }
     const float new_maximum = fmaxf(maximum, warp_max(score));
     const float correction = expf(maximum - new_maximum);
@@ -185,8 +193,18 @@ __global__ void __launch_bounds__(32 * kWarps)
   p.lse[head * p.query_rows + row] = sum > 0 ? maximum + logf(sum) : kNoScore;
 }
 
+/// What a score is once it is capped, and its derivative by what it was before.
+struct CappedScore {
+  float score, slope;
+  __device__ CappedScore(float of, float cap) {
+    const float t = tanhf(of / cap);
+    score = cap * t;
+    slope = 1 - t * t;
+  }
+};
+
 /// Computes dq, and delta for the other kernel.
-template <class T>
+template <class T, bool kCapped>
 __global__ void __launch_bounds__(32 * kWarps)
     attention_reference_query_gradients_kernel(const ReferenceParams<T> p) {
   __shared__ float rows[2 * kWarps][kLargestHeadDim];
@@ -206,13 +224,23 @@ __global__ void __launch_bounds__(32 * kWarps)
   const float delta = d_o.dot(p.o_in.row(row, head));
   const float lse = p.lse_in[head * p.query_rows + row];
   RowSum dq;
-  for (int first = 0; first < keys; first += 32) {
+  const int begin = first_key(segment, row - segment.q_begin, p.scores.window);
+  for (int first = begin; first < keys; first += 32) {
     const int count = min(32, keys - first);
     const int key = segment.k_begin + first;
     float d_score = 0;
     if (lane < count) {
-      const float weight = expf(query.dot(p.k.row(key + lane, kv_head)) * p.scale - lse);
+      float weight;
+      float slope = 1;
+      if constexpr (kCapped) {
+        const CappedScore capped(query.dot(p.k.row(key + lane, kv_head)) * p.scale, p.scores.cap);
+        weight = expf(capped.score - lse);
+        slope = capped.slope;
+      } else {
+        weight = expf(query.dot(p.k.row(key + lane, kv_head)) * p.scale - lse);
+      }
       d_score = weight * (d_o.dot(p.v.row(key + lane, kv_head)) - delta);
+      if constexpr (kCapped) d_score *= slope;
     }
     for (int j = 0; j < count; ++j) {
       dq.add(__shfl_sync(~0u, d_score, j), p.k.row(key + j, kv_head), p.head_dim);
@@ -223,7 +251,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (lane == 0) p.delta[head * p.query_rows + row] = delta;
 }
 
-template <class T>
+template <class T, bool kCapped>
 __global__ void __launch_bounds__(32 * kWarps)
     attention_reference_key_gradients_kernel(const ReferenceParams<T> p) {
   __shared__ float rows[2 * kWarps][kLargestHeadDim];
@@ -248,16 +276,26 @@ __global__ void __launch_bounds__(32 * kWarps)
     if (segment.q_length == 0) break;  // the rest of the table is unused
     const int own_key = row - segment.k_begin;
     if (own_key < 0 || own_key >= segment.k_length) continue;
+    const int last_queries = own_key - segment.q_offset + p.scores.window;
+    const int queries = min(segment.q_length, last_queries);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      for (int first = max(0, own_key - segment.q_offset); first < segment.q_length; first += 32) {
-        const int count = min(32, segment.q_length - first);
+      for (int first = max(0, own_key - segment.q_offset); first < queries; first += 32) {
+        const int count = min(32, queries - first);
         const int query = segment.q_begin + first;
         float weight = 0;
         float d_score = 0;
         if (lane < count) {
           const std::int64_t at = head * p.query_rows + query + lane;
-          weight = expf(key.dot(p.q.row(query + lane, head)) * p.scale - p.lse_in[at]);
+          float slope = 1;
+          if constexpr (kCapped) {
+            const CappedScore capped(key.dot(p.q.row(query + lane, head)) * p.scale, p.scores.cap);
+            weight = expf(capped.score - p.lse_in[at]);
+            slope = capped.slope;
+          } else {
+            weight = expf(key.dot(p.q.row(query + lane, head)) * p.scale - p.lse_in[at]);
+          }
           d_score = weight * (value.dot(p.d_o.row(query + lane, head)) - p.delta[at]);
+          if constexpr (kCapped) d_score *= slope;
         }
         for (int j = 0; j < count; ++j) {
           dv.add(__shfl_sync(~0u, weight, j), p.d_o.row(query + j, head), p.head_dim);
@@ -284,6 +322,7 @@ ReferenceParams<T> common_params(const O& op) {
   params.kv_heads = narrow<int>(op.k.shape[1]);
   params.head_dim = narrow<int>(op.q.shape[2]);
   params.scale = static_cast<float>(op.scale);
+  params.scores = score_shape(op);
   return params;
 }
 
@@ -296,7 +335,9 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
           .stream = stream,
           .grid = blocks_for(params.query_rows * params.heads, kWarps),
           .block = 32 * kWarps},
-         attention_reference_forward_kernel<T, T>, params);
+         op.score_cap > 0 ? attention_reference_forward_kernel<T, T, true>
+                          : attention_reference_forward_kernel<T, T, false>,
+         params);
 }
 
 template <class T>
@@ -315,11 +356,14 @@ void launch_forward(cudaStream_t stream, const AttendInt8Kv& op) {
   params.kv_heads = narrow<int>(op.cache.k.shape[1]);
   params.head_dim = narrow<int>(op.q.shape[2]);
   params.scale = static_cast<float>(op.scale);
+  params.scores = score_shape(op);
   launch({.name = AttendInt8Kv::kName,
           .stream = stream,
           .grid = blocks_for(params.query_rows * params.heads, kWarps),
           .block = 32 * kWarps},
-         attention_reference_forward_kernel<T, std::int8_t>, params);
+         op.score_cap > 0 ? attention_reference_forward_kernel<T, std::int8_t, true>
+                          : attention_reference_forward_kernel<T, std::int8_t, false>,
+         params);
 }
 
 template <class T>
@@ -334,9 +378,16 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   params.delta = op.delta.as<float>();
   Launch where{.name = AttentionBackward::kName, .stream = stream, .block = 32 * kWarps};
   where.grid = blocks_for(params.query_rows * params.heads, kWarps);
-  launch(where, attention_reference_query_gradients_kernel<T>, params);
+  const bool capped = op.score_cap > 0;
+  launch(where,
+         capped ? attention_reference_query_gradients_kernel<T, true>
+                : attention_reference_query_gradients_kernel<T, false>,
+         params);
   where.grid = blocks_for(params.key_rows * params.kv_heads, kWarps);
-  launch(where, attention_reference_key_gradients_kernel<T>, params);
+  launch(where,
+         capped ? attention_reference_key_gradients_kernel<T, true>
+                : attention_reference_key_gradients_kernel<T, false>,
+         params);
 }
 
 }  // namespace
@@ -356,7 +407,7 @@ void launch_reference_attention_backward(cudaStream_t stream, const AttentionBac
 }
 
 const void* attention_reference_module() {
-  return reinterpret_cast<const void*>(&attention_reference_forward_kernel<float, float>);
+  return reinterpret_cast<const void*>(&attention_reference_forward_kernel<float, float, false>);
 }
 
 }  // namespace strata::cuda

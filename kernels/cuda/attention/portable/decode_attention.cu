@@ -50,7 +50,9 @@ constexpr int kFewStages = DecodeBf16Tile::kFewStages;
 constexpr int kAllStages = DecodeBf16Tile::kAllStages;
 constexpr int W = 8;  ///< elements of a piece of 16 bytes
 
+template <ScoreKind kKind>
 struct DecodeParams {
+  static constexpr ScoreKind kScores = kKind;
   DecodeTask task;
   HeadRows<const std::uint16_t> k, v;
 };
@@ -64,7 +66,8 @@ struct NewTokens {
   RopeTables tables;
 };
 
-struct FusedParams : DecodeParams {
+template <ScoreKind kKind>
+struct FusedParams : DecodeParams<kKind> {
   NewTokens added;
 };
 
@@ -182,7 +185,7 @@ __device__ __forceinline__ void bring_queries(unsigned char* tile, const DecodeT
 template <int kHeadDim, int kStages, class Params>
 __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     decode_attention(const Params p) {
-  constexpr bool kFused = std::same_as<Params, FusedParams>;
+  constexpr bool kFused = std::same_as<Params, FusedParams<Params::kScores>>;
   using Tile = SharedTile<kHeadDim>;
   constexpr int kStageBytes = DecodeBf16Tile::stage_bytes(kHeadDim);
   constexpr int kSteps = 2 * kDecodeStrips;
@@ -190,7 +193,8 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
   let_next_start();
   extern __shared__ __align__(1024) unsigned char shared[];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of(task);  // by a table that no kernel writes
+  const DecodeBlock block =
+      DecodeBlock::of<Params::kScores>(task);  // by a table that no kernel writes
   if constexpr (!kFused) wait_for_previous();
   if (!block.computes()) return;
   const int keys = block.keys;
@@ -260,6 +264,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
       load_matrices(a, of_keys ^ (k << 5));
       multiply_accumulate(s, a, q[k / 2][k % 2 * 2], q[k / 2][k % 2 * 2 + 1]);
     }
+    if constexpr (Params::kScores == ScoreKind::kCapped) task.cap(s);
     float corrections[2];
     running.step(s, corrections, left, task.scale_log2, lane);
     const Bf16Pair first = transposed(pack_bf16(s[0], s[1]));
@@ -301,7 +306,8 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
   join_warps<kHeadDim>(task, block, results, statistics);
 }
 
-DecodeParams decode_params(const AttentionForward& op) {
+template <ScoreKind kScores>
+DecodeParams<kScores> decode_params(const AttentionForward& op) {
   DecodeTask task = decode_task(op, op.segments.table, op.k.shape[1]);
   task.lse = op.lse.as<float>();
   return {.task = task,
@@ -309,10 +315,11 @@ DecodeParams decode_params(const AttentionForward& op) {
           .v = head_rows<const std::uint16_t>(op.v)};
 }
 
-FusedParams fused_params(const FusedAttend& op) {
+template <ScoreKind kScores>
+FusedParams<kScores> fused_params(const FusedAttend& op) {
   const AppendKv& append = op.added.append;
   const Rope& rope = op.added.rope;
-  return {decode_params(op.attention()),
+  return {decode_params<kScores>(op.attention()),
           {.k = head_rows<const T>(append.k),
            .v = head_rows<const T>(append.v),
            .cache_k = head_rows<T>(append.cache_k),
@@ -336,27 +343,35 @@ void launch_decode(std::string_view name, cudaStream_t stream, const Params& par
 template <class Params>
 void launch_decode(std::string_view name, cudaStream_t stream, std::int64_t head_dim,
                    const Params& params) {
-  const bool few = may_have_all_stages<DecodeBf16Tile>(params.task);
-  if (head_dim == 64) {
-    if (few) return launch_decode<64, kAllStages>(name, stream, params);
-    return launch_decode<64, kFewStages>(name, stream, params);
+  if constexpr (Params::kScores != ScoreKind::kCapped) {  // capped scores have fewer instances
+    const bool few = may_have_all_stages<DecodeBf16Tile>(params.task);
+    if (few && head_dim == 64) return launch_decode<64, kAllStages>(name, stream, params);
+    if (few) return launch_decode<128, kAllStages>(name, stream, params);
   }
-  if (few) return launch_decode<128, kAllStages>(name, stream, params);
-  launch_decode<128, kFewStages>(name, stream, params);
+  if (head_dim == 64) {
+    launch_decode<64, kFewStages>(name, stream, params);
+  } else {
+    launch_decode<128, kFewStages>(name, stream, params);
+  }
 }
 
 }  // namespace
 
 void launch_decode_attention(cudaStream_t stream, const AttentionForward& op) {
-  launch_decode(op.kName, stream, op.q.shape[2], decode_params(op));
+  with_score_kind(op, 0, [&]<ScoreKind kScores>() {
+    launch_decode(op.kName, stream, op.q.shape[2], decode_params<kScores>(op));
+  });
 }
 
 void launch_fused_attend(cudaStream_t stream, const FusedAttend& op) {
-  launch_decode(op.kName, stream, op.o.shape[2], fused_params(op));
+  with_score_kind(op, 0, [&]<ScoreKind kScores>() {
+    launch_decode(op.kName, stream, op.o.shape[2], fused_params<kScores>(op));
+  });
 }
 
 const void* decode_attention_module() {
-  return reinterpret_cast<const void*>(&decode_attention<128, kFewStages, DecodeParams>);
+  return reinterpret_cast<const void*>(
+      &decode_attention<128, kFewStages, DecodeParams<ScoreKind::kPlain>>);
 }
 
 }  // namespace strata::cuda

@@ -53,7 +53,9 @@ struct Int8Heads {
   }
 };
 
+template <ScoreKind kKind>
 struct DecodeInt8Params {
+  static constexpr ScoreKind kScores = kKind;
   DecodeTask task;
   Int8Heads k, v;
 };
@@ -252,16 +254,17 @@ struct ValuePiece {
   }
 };
 
-template <int kHeadDim, int kStages>
+template <int kHeadDim, int kStages, class Params>
 __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
-    decode_int8_attention(const DecodeInt8Params p) {
+    decode_int8_attention(const Params p) {
   using WarpRing = Ring<kHeadDim, kStages>;
   constexpr int kAhead = WarpRing::kAhead;
   let_next_start();
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ Statistics statistics[kWarps][kHeads];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of(task);  // by a table that no kernel writes
+  const DecodeBlock block =
+      DecodeBlock::of<Params::kScores>(task);  // by a table that no kernel writes
   wait_for_previous();
   if (!block.computes()) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -291,6 +294,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     next_step(keys_step, kAhead % 2 == 0 ? keys : values);
     float s[4] = {};
     multiply_keys<kHeadDim>(s, q, ring.stage(keys_step), ring.scales(keys_step), lane);
+    if constexpr (Params::kScores == ScoreKind::kCapped) task.cap(s);
     float corrections[2];
     running.step(s, corrections, left, task.scale_log2, lane);
     next_step(values_step, kAhead % 2 == 0 ? values : keys);
@@ -338,29 +342,33 @@ Int8Heads int8_heads(const ConstTensorView& levels, const ConstTensorView& scale
   return {head_rows<const std::int8_t>(levels), scales.as<float>(), scales.row_stride};
 }
 
-DecodeInt8Params decode_params(const AttendInt8Kv& op) {
+template <ScoreKind kScores>
+DecodeInt8Params<kScores> decode_params(const AttendInt8Kv& op) {
   return {.task = decode_task(op, op.segments, op.cache.k.shape[1]),
           .k = int8_heads(op.cache.k, op.cache.k_scale),
           .v = int8_heads(op.cache.v, op.cache.v_scale)};
 }
 
-template <int kHeadDim, int kStages>
-void launch_with(cudaStream_t stream, const DecodeInt8Params& params) {
+template <int kHeadDim, int kStages, class Params>
+void launch_with(cudaStream_t stream, const Params& params) {
   static_assert(DecodeTile::result_bytes(kHeadDim) <=
                 DecodeInt8Tile::shared_bytes(kHeadDim, kStages));
   launch_decode_parts<kHeadDim>(AttendInt8Kv::kName, stream, params.task,
-                                decode_int8_attention<kHeadDim, kStages>, params,
+                                decode_int8_attention<kHeadDim, kStages, Params>, params,
                                 DecodeInt8Tile::shared_bytes(kHeadDim, kStages));
 }
 
 template <int kHeadDim>
 void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
-  const DecodeInt8Params params = decode_params(op);
-  if (may_have_all_stages<DecodeInt8Tile>(params.task)) {
-    launch_with<kHeadDim, kAllStages>(stream, params);
-  } else {
+  with_score_kind(op, 0, [&]<ScoreKind kScores>() {
+    const DecodeInt8Params<kScores> params = decode_params<kScores>(op);
+    if constexpr (kScores != ScoreKind::kCapped) {  // capped scores have fewer instances
+      if (may_have_all_stages<DecodeInt8Tile>(params.task)) {
+        return launch_with<kHeadDim, kAllStages>(stream, params);
+      }
+    }
     launch_with<kHeadDim, kFewStages>(stream, params);
-  }
+  });
 }
 
 }  // namespace
@@ -380,7 +388,8 @@ void enqueue(const Context& context, const AttendInt8Kv& op) {
 }
 
 const void* decode_int8_attention_module() {
-  return reinterpret_cast<const void*>(&decode_int8_attention<128, kFewStages>);
+  return reinterpret_cast<const void*>(
+      &decode_int8_attention<128, kFewStages, DecodeInt8Params<ScoreKind::kPlain>>);
 }
 
 }  // namespace strata::cuda

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 12) join_few_parts(const Decod
   const int head = slice / kSlices;
   const int element = (slice % kSlices * 32 + static_cast<int>(threadIdx.x) % 32) * kPerLane;
   const int query = static_cast<int>(blockIdx.z);
-  const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
+  const int parts = p.parts_of_query(query);
   wait_for_previous();
   if (parts <= 1 || head >= p.heads) return;
   float value[kPerLane];
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(32 * kPartSums, 3) join_parts(const DecodeTask
   const int query = static_cast<int>(blockIdx.z);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
+  const int parts = p.parts_of_query(query);
   wait_for_previous();
   if (parts <= 1) return;
   float value[kPerLane];

@@ -51,9 +51,25 @@ struct DecodeTask {
   int heads;
   int group;  ///< query heads of a kv head
   int most_parts;
-  float scale;
+  float scale;       ///< of scores in the softmax
   float scale_log2;  ///< scale * log2(e)
+  ScoreShape scores;
 
+  /// Returns how many parts the keys have that a query sees.
+  __device__ int parts_of_query(int query) const {
+    const Segment s = segments.at(query);
+    return parts_of(visible(s) - hidden_keys(s));
+  }
+  /// Returns how many keys of a segment are before its query's window, with which the first part
+  /// begins.
+  __device__ int hidden_keys(const Segment& s) const {
+    return min(visible(s), max(0, s.q_offset + 1 - scores.window));
+  }
+  /// Turns the dots of a strip into capped scores.
+  __device__ __forceinline__ void cap(float (&dots)[4]) const {
+#pragma unroll
+    for (float& x : dots) x = scores.cap * scores.bent(x);
+  }
   /// Returns how many keys the query of a segment sees.
   __device__ static int visible(const Segment& s) {
     return max(0, min(s.k_length, s.q_offset + 1));
@@ -83,10 +99,12 @@ struct DecodeBlock {
   int kv_head;
   int head;     ///< the first query head
   int heads;    ///< as many as a block has, or fewer
-  int visible;  ///< keys that the query sees
+  int visible;  ///< the query sees none of the segment's keys from this one on
+  int parts;    ///< of the keys that it sees
   int begin;    ///< the first key of the part, in the segment
   int keys;     ///< of the part; 0 or less if it has none
 
+  template <ScoreKind kScores>
   __device__ static DecodeBlock of(const DecodeTask& task) {
     const int blocks_of_heads = (task.group + kDecodeHeads - 1) / kDecodeHeads;
     const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * kDecodeHeads;
@@ -98,7 +116,9 @@ struct DecodeBlock {
     b.head = b.kv_head * task.group + first_head;
     b.heads = min(kDecodeHeads, task.group - first_head);
     b.visible = DecodeTask::visible(b.segment);
-    b.begin = b.part * kPartKeys;
+    const int hidden = kScores == ScoreKind::kPlain ? 0 : task.hidden_keys(b.segment);
+    b.parts = DecodeTask::parts_of(b.visible - hidden);
+    b.begin = hidden + b.part * kPartKeys;
     b.keys = min(b.visible - b.begin, kPartKeys);
     return b;
   }
@@ -206,7 +226,7 @@ template <int kHeadDim>
 __device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBlock& block,
                                              const float* part,
                                              const Statistics (&statistics)[kDecodeHeads]) {
-  const int parts = DecodeTask::parts_of(block.visible);
+  const int parts = block.parts;
   cluster_sync();  // parts are there
   for (int i = block.part * kDecodeThreads + static_cast<int>(threadIdx.x);
        i < block.heads * kHeadDim / kJoined; i += parts * kDecodeThreads) {
@@ -242,7 +262,7 @@ __device__ __forceinline__ void join_warps(
     Statistics (&statistics)[DecodeTile::kWarps][kDecodeHeads]) {
   __shared__ Statistics joined[kDecodeHeads];
   const int thread = static_cast<int>(threadIdx.x);
-  const bool alone = DecodeTask::parts_of(block.visible) <= 1;
+  const bool alone = block.parts <= 1;
   const bool clustered = !alone && cluster_blocks() > 1;
   if (thread < block.heads) {
     Statistics all = kNothing;
@@ -297,8 +317,9 @@ DecodeTask decode_task(const O& op, const ConstTensorView& segments, std::int64_
           .heads = narrow<int>(op.q.shape[1]),
           .group = narrow<int>(op.q.shape[1] / kv_heads),
           .most_parts = narrow<int>(op.parts.shape[1]),
-          .scale = static_cast<float>(op.scale),
-          .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e)};
+          .scale = static_cast<float>(softmax_scale(op)),
+          .scale_log2 = static_cast<float>(softmax_scale(op) * std::numbers::log2e),
+          .scores = score_shape(op)};
 }
 
 /// Returns how many blocks have the parts of a kv head.

@@ -5,7 +5,8 @@
 //
 // Gradients of flash_forward.cu: with P = exp(scale * q k^T - lse), delta = rowsum(d_o * o),
 // dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv sum
-// over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
+// over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch. With
+// a window or a cap see AttentionBackward; tiles outside of all windows are not loaded.
 //
 // Three kernels, none of which needs an atomic, so the result is the same bit by bit every time:
 //
@@ -56,7 +57,8 @@ struct BackwardParams {
   std::int64_t query_rows;
   int group;  ///< query heads of a kv head
   float scale;
-  float scale_log2;  ///< scale * log2(e)
+  float scale_log2;  ///< of scores in the softmax, times log2(e)
+  ScoreShape scores;
 };
 
 template <int kRowBlocks, int kColumnBlocks>
@@ -67,6 +69,37 @@ __device__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4], float fact
     for (int n = 0; n < kColumnBlocks; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) c[m][n][e] *= factor;
+    }
+  }
+}
+
+/// Turns dots into capped scores and sets `slopes` to their derivatives by the scaled dots.
+template <int kRowBlocks, int kColumnBlocks>
+__device__ __forceinline__ void cap_scores(float (&s)[kRowBlocks][kColumnBlocks][4],
+                                           float (&slopes)[kRowBlocks][kColumnBlocks][4],
+                                           const ScoreShape& shape) {
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int n = 0; n < kColumnBlocks; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float t = shape.bent(s[m][n][e]);
+        s[m][n][e] = shape.cap * t;
+        slopes[m][n][e] = fmaf(-t, t, 1.0f);
+      }
+    }
+  }
+}
+template <int kRowBlocks, int kColumnBlocks>
+__device__ __forceinline__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4],
+                                            const float (&factors)[kRowBlocks][kColumnBlocks][4]) {
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int n = 0; n < kColumnBlocks; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) c[m][n][e] *= factors[m][n][e];
     }
   }
 }
@@ -82,11 +115,17 @@ constexpr int kQueriesPerStep = 32;  ///< the queries whose scores are in regist
 static_assert(kKeysPerBlock == kQueriesPerStage);
 
 /// The tiles of queries that see a block of keys: segment by segment, head by head, from the first
-/// query that sees any of the keys to the segment's last. Small, as registers are scarce.
+/// query that sees any of the keys to the segment's last, or the last whose window has one. Small,
+/// as registers are scarce.
+template <bool kWindowed>
 class QueryWalk {
  public:
-  __device__ QueryWalk(const Segments& segments, const KeyBlock& block, int group)
-      : segments_(segments), block_(block), group_(group), index_(block.first_segment) {
+  __device__ QueryWalk(const Segments& segments, const KeyBlock& block, int group, int window)
+      : segments_(segments),
+        block_(block),
+        group_(group),
+        window_(kWindowed ? window : 0),
+        index_(block.first_segment) {
     enter_segment();
   }
 
@@ -121,6 +160,7 @@ class QueryWalk {
       key_shift_ = first_key + segment.q_offset - segment.q_begin;
       first_row_ = max(segment.q_begin, begin_key_ - key_shift_);
       end_row_ = segment.q_begin + segment.q_length;
+      if constexpr (kWindowed) end_row_ = min(end_row_, end_key_ - 1 - key_shift_ + window_);
       row_ = first_row_;
       if (begin_key_ < end_key_ && first_row_ < end_row_) return;
     }
@@ -130,6 +170,7 @@ class QueryWalk {
   const Segments& segments_;
   const KeyBlock& block_;
   int group_;
+  int window_;
   int index_;
   int head_ = 0;
   int row_ = 0;
@@ -149,8 +190,8 @@ struct KeyGradientStage {
   static_assert(kBytes == FlashKeyGradientTile::stage_bytes(kHeadDim));
 };
 
-template <int kHeadDim>
-__device__ __forceinline__ void load_query_stage(const BackwardParams& p, const QueryWalk& walk,
+template <int kHeadDim, class Walk>
+__device__ __forceinline__ void load_query_stage(const BackwardParams& p, const Walk& walk,
                                                  std::uint32_t stage) {
   using Tile = SharedTile<kHeadDim>;
   using Stage = KeyGradientStage<kHeadDim>;
@@ -168,14 +209,16 @@ __device__ __forceinline__ void load_query_stage(const BackwardParams& p, const 
 }
 
 /// Computes P^T from scores [16 keys, kQueriesPerStep], in place: rows lane / 4 and lane / 4 + 8
-/// are keys, columns are queries. Keys outside [begin_key, end_key) or after a query's last key get
-/// 0; all three count from the warp's first key. Queries after the segment's end have lse 0 and d_o
-/// 0: they add nothing.
+/// are keys, columns are queries. Keys outside [begin_key, end_key), after a query's last key or
+/// before its window get 0; all of these count from the warp's first key. Queries after the walk's
+/// end have lse 0 and d_o 0: they add nothing.
+template <bool kWindowed>
 __device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesPerStep / 8][4],
                                                          const float* lse, float scale_log2,
                                                          int last_key, int begin_key, int end_key,
-                                                         int lane) {
-  const bool masked = last_key < 15 || begin_key > 0 || end_key < 16;
+                                                         int window, int lane) {
+  const bool masked = last_key < 15 || begin_key > 0 || end_key < 16 ||
+                      (kWindowed && last_key + kQueriesPerStep > window);
 #pragma unroll
   for (int n = 0; n < kQueriesPerStep / 8; ++n) {
     const float2 of_queries = *reinterpret_cast<const float2*>(lse + n * 8 + lane % 4 * 2);
@@ -194,6 +237,7 @@ __device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesP
 #pragma unroll
     for (int n = 0; n < kQueriesPerStep / 8; ++n) {
       if (!inside || n * 8 < first_query) s[0][n][e] = 0;
+      if (kWindowed && n * 8 >= first_query + window) s[0][n][e] = 0;
     }
   }
 }
@@ -212,9 +256,11 @@ __device__ __forceinline__ void score_gradients_transposed(
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, ScoreKind kScores>
 __global__ void __launch_bounds__(kKeyThreads, 2)
     flash_key_gradients_kernel(const BackwardParams p) {
+  constexpr bool kWindowed = kScores != ScoreKind::kPlain;
+  constexpr bool kCapped = kScores == ScoreKind::kCapped;
   using Tile = SharedTile<kHeadDim>;
   using Stage = KeyGradientStage<kHeadDim>;
   constexpr int kSteps = kQueriesPerStep / 16;
@@ -228,7 +274,7 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
   float dv[1][kHeadDim / 8][4] = {};
   Bf16Pair k[kHeadDim / 16][4];
   Bf16Pair v[kHeadDim / 16][4];
-  QueryWalk walk(p.blocks.segments, block, p.group);
+  QueryWalk<kWindowed> walk(p.blocks.segments, block, p.group, p.scores.window);
   if (!walk.at_end()) {
     load_query_stage<kHeadDim>(p, walk, shared_address(shared));
     const std::uint32_t k_tile = shared_address(shared + Stage::kBytes);
@@ -256,18 +302,23 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
 #pragma unroll 2
     for (int query = 0; query < kQueriesPerStage; query += kQueriesPerStep) {
       if (last_key + query + kQueriesPerStep <= 0) continue;  // these see none of the warp's keys
+      if (kWindowed && last_key + query + 1 - p.scores.window >= 16) continue;  // nor do these
       const std::uint32_t q_tile = shared_address(stage) + query * Tile::kRowBytes;
       const std::uint32_t d_o_tile = q_tile + Stage::kTileBytes;
       float s[1][kQueriesPerStep / 8][4] = {};
       Tile::template multiply_transposed<kQueriesPerStep / 8>(s[0], k,
                                                               q_tile + Tile::lane_offset_b(lane));
-      probabilities_transposed(s, reinterpret_cast<const float*>(stage + Stage::kLseOffset) + query,
-                               p.scale_log2, last_key + query, begin_key, end_key, lane);
+      [[maybe_unused]] float slopes[1][kQueriesPerStep / 8][4];
+      if constexpr (kCapped) cap_scores(s, slopes, p.scores);
+      probabilities_transposed<kWindowed>(
+          s, reinterpret_cast<const float*>(stage + Stage::kLseOffset) + query, p.scale_log2,
+          last_key + query, begin_key, end_key, p.scores.window, lane);
       float dp[1][kQueriesPerStep / 8][4] = {};
       Tile::template multiply_transposed<kQueriesPerStep / 8>(dp[0], v,
                                                               d_o_tile + Tile::lane_offset_b(lane));
       score_gradients_transposed(
           dp, s, reinterpret_cast<const float*>(stage + Stage::kDeltaOffset) + query, lane);
+      if constexpr (kCapped) multiply_by(dp, slopes);
       Bf16Pair operand[1][kSteps][4];
       pack_operand<1, kSteps>(operand, s);
       Tile::template multiply<1, kSteps>(dv, operand, d_o_tile + Tile::lane_offset_a(lane));
@@ -300,14 +351,15 @@ constexpr int kKeysPerStage = FlashQueryGradientTile::keys_per_stage(kHeadDim);
 
 /// Computes dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs
 /// to the warp's first row and `end_key` to the segment; both count from the tile's first key.
-template <int kKeyBlocks>
+template <bool kWindowed, int kKeyBlocks>
 __device__ __forceinline__ void score_gradients(float (&s)[kRowBlocks][kKeyBlocks][4],
                                                 const float (&dp)[kRowBlocks][kKeyBlocks][4],
                                                 const float (&lse_log2)[kRowBlocks][2],
                                                 const float (&delta)[kRowBlocks][2],
                                                 float scale_log2, int last_key, int end_key,
-                                                int lane) {
-  const bool masked = min(last_key + 1, end_key) < kKeyBlocks * 8;
+                                                int window, int lane) {
+  const bool masked =
+      min(last_key + 1, end_key) < kKeyBlocks * 8 || (kWindowed && last_key + kWarpRows > window);
 #pragma unroll
   for (int m = 0; m < kRowBlocks; ++m) {
 #pragma unroll
@@ -330,13 +382,22 @@ __device__ __forceinline__ void score_gradients(float (&s)[kRowBlocks][kKeyBlock
       for (int n = 0; n < kKeyBlocks; ++n) {
         if (n * 8 >= end) s[m][n][e] = 0;
       }
+      if constexpr (kWindowed) {
+        const int begin = last_key + row + 1 - window - lane % 4 * 2 - (e & 1);
+#pragma unroll
+        for (int n = 0; n < kKeyBlocks; ++n) {
+          if (n * 8 < begin) s[m][n][e] = 0;
+        }
+      }
     }
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, ScoreKind kScores>
 __global__ void __launch_bounds__(kQueryThreads, 2)
     flash_query_gradients_kernel(const BackwardParams p) {
+  constexpr bool kWindowed = kScores != ScoreKind::kPlain;
+  constexpr bool kCapped = kScores == ScoreKind::kCapped;
   using Tile = SharedTile<kHeadDim>;
   constexpr int kKeys = kKeysPerStage<kHeadDim>;
   constexpr std::uint32_t kTileBytes = kKeys * Tile::kRowBytes;
@@ -377,7 +438,8 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
 
   float dq[kRowBlocks][kHeadDim / 8][4] = {};
   const int key_tiles = (tile.visible_keys() + kKeys - 1) / kKeys;
-  if (key_tiles > 0) {
+  const int first_tile = kWindowed ? tile.first_key(p.scores.window) / kKeys : 0;
+  if (key_tiles > first_tile) {
     Tile::template load<kQueries, kQueryThreads>(q_tile, p.q.row(tile.first_row(), tile.head),
                                                  p.q.stride, tile.rows);
     Tile::template load<kQueries, kQueryThreads>(d_o_tile, p.d_o.row(tile.first_row(), tile.head),
@@ -386,12 +448,13 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
   }
   const std::uint32_t q_address = q_tile + warp_row * Tile::kRowBytes + Tile::lane_offset_a(lane);
   const std::uint32_t d_o_address = q_address + kQueries * Tile::kRowBytes;
-  for (int j = key_tiles - 1; j >= 0; --j) {
+  for (int j = key_tiles - 1; j >= first_tile; --j) {
     wait_for_copies();
     __syncthreads();  // tile j is there, and nobody reads tile j + 1 any more
-    if (j > 0) load_keys(j - 1);
+    if (j > first_tile) load_keys(j - 1);
     const int last_key = tile.last_key() + warp_row - j * kKeys;
     if (last_key + kWarpRows <= 0) continue;  // it is right of the diagonal for the whole warp
+    if (kWindowed && last_key + 1 - p.scores.window >= kKeys) continue;  // or left of its windows
 
     const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
     float s[kRowBlocks][kKeys / 8][4] = {};
@@ -400,8 +463,11 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
     float dp[kRowBlocks][kKeys / 8][4] = {};
     Tile::template multiply_transposed<kRowBlocks, kKeys / 8>(
         dp, d_o_address, stage + kTileBytes + Tile::lane_offset_b(lane));
-    score_gradients(s, dp, lse_log2, delta, p.scale_log2, last_key, segment.k_length - j * kKeys,
-                    lane);
+    [[maybe_unused]] float slopes[kRowBlocks][kKeys / 8][4];
+    if constexpr (kCapped) cap_scores(s, slopes, p.scores);
+    score_gradients<kWindowed>(s, dp, lse_log2, delta, p.scale_log2, last_key,
+                               segment.k_length - j * kKeys, p.scores.window, lane);
+    if constexpr (kCapped) multiply_by(s, slopes);
     Bf16Pair operand[kRowBlocks][kKeys / 16][4];
     pack_operand<kRowBlocks, kKeys / 16>(operand, s);
     Tile::template multiply<kRowBlocks, kKeys / 16>(dq, operand, stage + Tile::lane_offset_a(lane));
@@ -420,7 +486,7 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
   return blocks_for(std::int64_t{order.tiles} * order.lanes, 1);
 }
 
-template <int kHeadDim>
+template <int kHeadDim, ScoreKind kScores>
 void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   const BackwardParams params{
       .tiles = make_query_tiles(op.segments, op.q, op.k, kQueries),
@@ -437,7 +503,8 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
       .query_rows = op.q.shape[0],
       .group = narrow<int>(op.q.shape[1] / op.k.shape[1]),
       .scale = static_cast<float>(op.scale),
-      .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
+      .scale_log2 = static_cast<float>(softmax_scale(op) * std::numbers::log2e),
+      .scores = score_shape(op),
   };
   launch_attention_delta(stream, op);
 
@@ -445,26 +512,28 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   where.grid = items(params.blocks.order);
   where.block = kKeyThreads;
   where.shared_bytes = FlashKeyGradientTile::shared_bytes(kHeadDim);
-  launch(where, flash_key_gradients_kernel<kHeadDim>, params);
+  launch(where, flash_key_gradients_kernel<kHeadDim, kScores>, params);
 
   where.grid = items(params.tiles.order);
   where.block = kQueryThreads;
   where.shared_bytes = FlashQueryGradientTile::shared_bytes(kHeadDim);
-  launch(where, flash_query_gradients_kernel<kHeadDim>, params);
+  launch(where, flash_query_gradients_kernel<kHeadDim, kScores>, params);
 }
 
 }  // namespace
 
 void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op) {
-  if (op.q.shape[2] == 64) {
-    launch_backward<64>(stream, op);
-  } else {
-    launch_backward<128>(stream, op);
-  }
+  with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
+    if (op.q.shape[2] == 64) {
+      launch_backward<64, kScores>(stream, op);
+    } else {
+      launch_backward<128, kScores>(stream, op);
+    }
+  });
 }
 
 const void* flash_backward_module() {
-  return reinterpret_cast<const void*>(&flash_query_gradients_kernel<128>);
+  return reinterpret_cast<const void*>(&flash_query_gradients_kernel<128, ScoreKind::kPlain>);
 }
 
 }  // namespace strata::cuda

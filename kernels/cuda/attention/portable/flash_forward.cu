@@ -3,6 +3,7 @@
 // kernels do not take the operator.
 //
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))).
+// Scores may have a window or be capped, see AttentionForward.
 // q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D is 64 or 128.
 //
 // A block of 4 warps owns 128 queries of one head; a warp owns 32 of them, so that a fragment of k
@@ -10,7 +11,8 @@
 // It walks over tiles of keys from the diagonal to the left with a running maximum and sum
 // (FlashAttention, Dao et al. 2022, algorithm 1; 2023, section 3.1), so scores never leave
 // registers. Keys and values are double buffered by asynchronous copies: one barrier a tile. Tiles
-// right of the diagonal are not loaded, tiles left of it run without mask.
+// right of the diagonal or left of all windows are not loaded; those that every row sees wholly run
+// without mask.
 //
 // Numerics: scores, maximum, sum and o in f32; exp as 2^x with log2(e) folded into the scale;
 // probabilities rounded to bf16 for the second product; o and lse rounded once.
@@ -53,9 +55,10 @@ struct ForwardParams {
   HeadRows<std::uint16_t> o;
   float* lse;
   std::int64_t query_rows;
-  int group;  ///< query heads of a kv head
-  float scale;
+  int group;         ///< query heads of a kv head
+  float scale;       ///< of scores in the softmax
   float scale_log2;  ///< scale * log2(e)
+  ScoreShape scores;
 };
 
 template <int kHeadDim>
@@ -112,11 +115,25 @@ __device__ __forceinline__ void softmax_step(float (&s)[kRowBlocks][kKeyBlocks][
   }
 }
 
+/// Turns dots into capped scores.
+template <int kKeyBlocks>
+__device__ __forceinline__ void cap_scores(float (&s)[kRowBlocks][kKeyBlocks][4],
+                                           const ScoreShape& shape) {
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int n = 0; n < kKeyBlocks; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[m][n][e] = shape.cap * shape.bent(s[m][n][e]);
+    }
+  }
+}
+
 /// Removes scores of keys that a row does not see. `last_key` belongs to the warp's first row, and
 /// `end_key` to the segment, both relative to the tile's first key.
-template <int kKeyBlocks>
+template <bool kWindowed, int kKeyBlocks>
 __device__ __forceinline__ void mask_scores(float (&s)[kRowBlocks][kKeyBlocks][4], int last_key,
-                                            int end_key, int lane) {
+                                            int end_key, int window, int lane) {
 #pragma unroll
   for (int m = 0; m < kRowBlocks; ++m) {
 #pragma unroll
@@ -128,12 +145,21 @@ __device__ __forceinline__ void mask_scores(float (&s)[kRowBlocks][kKeyBlocks][4
         if (n * 8 >= end) s[m][n][2 * half] = kNoScore;
         if (n * 8 + 1 >= end) s[m][n][2 * half + 1] = kNoScore;
       }
+      if constexpr (kWindowed) {
+        const int begin = last_key + row + 1 - window - lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < kKeyBlocks; ++n) {
+          if (n * 8 < begin) s[m][n][2 * half] = kNoScore;
+          if (n * 8 + 1 < begin) s[m][n][2 * half + 1] = kNoScore;
+        }
+      }
     }
   }
 }
 
-template <int kHeadDim>
+template <int kHeadDim, ScoreKind kScores>
 __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const ForwardParams p) {
+  constexpr bool kWindowed = kScores != ScoreKind::kPlain;
   using Tile = SharedTile<kHeadDim>;
   constexpr int kKeys = kKeysPerStage<kHeadDim>;
   constexpr std::uint32_t kTileBytes = kKeys * Tile::kRowBytes;
@@ -171,24 +197,29 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
 
   const int key_tiles = (tile.visible_keys() + kKeys - 1) / kKeys;
   const int unmasked_tiles = tile.keys_seen_by_all() / kKeys;
-  if (key_tiles > 0) {
+  const int first_tile = kWindowed ? tile.first_key(p.scores.window) / kKeys : 0;
+  if (key_tiles > first_tile) {
     Tile::template load<kQueries, kThreads>(q_tile, p.q.row(tile.first_row(), tile.head),
                                             p.q.stride, tile.rows);
     load_keys(key_tiles - 1);
   }
   const std::uint32_t q_address = q_tile + warp_row * Tile::kRowBytes + Tile::lane_offset_a(lane);
-  for (int j = key_tiles - 1; j >= 0; --j) {
+  for (int j = key_tiles - 1; j >= first_tile; --j) {
     wait_for_copies();
     __syncthreads();  // tile j is there, and nobody reads tile j + 1 any more
-    if (j > 0) load_keys(j - 1);
+    if (j > first_tile) load_keys(j - 1);
     const int last_key = tile.last_key() + warp_row - j * kKeys;
     if (last_key + kWarpRows <= 0) continue;  // it is right of the diagonal for the whole warp
+    if (kWindowed && last_key + 1 - p.scores.window >= kKeys) continue;  // or left of its windows
 
     const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
     float s[kRowBlocks][kKeys / 8][4] = {};
     Tile::template multiply_transposed<kRowBlocks, kKeys / 8>(s, q_address,
                                                               stage + Tile::lane_offset_b(lane));
-    if (j >= unmasked_tiles) mask_scores(s, last_key, segment.k_length - j * kKeys, lane);
+    if constexpr (kScores == ScoreKind::kCapped) cap_scores(s, p.scores);
+    if (j >= unmasked_tiles || (kWindowed && last_key + kWarpRows > p.scores.window)) {
+      mask_scores<kWindowed>(s, last_key, segment.k_length - j * kKeys, p.scores.window, lane);
+    }
     softmax_step(s, o, rows, p.scale_log2);
     Bf16Pair probabilities[kRowBlocks][kKeys / 16][4];
     pack_operand<kRowBlocks, kKeys / 16>(probabilities, s);
@@ -220,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
                                    tile.rows - warp_row);
 }
 
-template <int kHeadDim>
+template <int kHeadDim, ScoreKind kScores>
 void launch_forward(cudaStream_t stream, const AttentionForward& op) {
   const ForwardParams params{
       .tiles = make_query_tiles(op.segments, op.q, op.k, kQueries),
@@ -231,29 +262,32 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
       .lse = op.lse.as<float>(),
       .query_rows = op.q.shape[0],
       .group = narrow<int>(op.q.shape[1] / op.k.shape[1]),
-      .scale = static_cast<float>(op.scale),
-      .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
+      .scale = static_cast<float>(softmax_scale(op)),
+      .scale_log2 = static_cast<float>(softmax_scale(op) * std::numbers::log2e),
+      .scores = score_shape(op),
   };
   launch({.name = AttentionForward::kName,
           .stream = stream,
           .grid = blocks_for(std::int64_t{params.tiles.order.tiles} * params.tiles.order.lanes, 1),
           .block = kThreads,
           .shared_bytes = FlashForwardTile::shared_bytes(kHeadDim)},
-         flash_forward_kernel<kHeadDim>, params);
+         flash_forward_kernel<kHeadDim, kScores>, params);
 }
 
 }  // namespace
 
 void launch_flash_forward(cudaStream_t stream, const AttentionForward& op) {
-  if (op.q.shape[2] == 64) {
-    launch_forward<64>(stream, op);
-  } else {
-    launch_forward<128>(stream, op);
-  }
+  with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
+    if (op.q.shape[2] == 64) {
+      launch_forward<64, kScores>(stream, op);
+    } else {
+      launch_forward<128, kScores>(stream, op);
+    }
+  });
 }
 
 const void* flash_forward_module() {
-  return reinterpret_cast<const void*>(&flash_forward_kernel<128>);
+  return reinterpret_cast<const void*>(&flash_forward_kernel<128, ScoreKind::kPlain>);
 }
 
 }  // namespace strata::cuda
