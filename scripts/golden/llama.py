@@ -47,6 +47,27 @@ def visible(batch):
     return same & torch.ones_like(same).tril()
 
 
+def windows(c):
+    """How many keys a query of each layer sees at most; None: all."""
+    layers = c["num_hidden_layers"]
+    if c["model_type"] == "mistral":
+        return [c["sliding_window"]] * layers
+    if not c.get("use_sliding_window"):
+        return [None] * layers
+    kinds = c.get("layer_types") or [
+        "sliding_attention" if i >= c["max_window_layers"] else "full_attention" for i in range(layers)
+    ]
+    return [c["sliding_window"] if kind == "sliding_attention" else None for kind in kinds]
+
+
+def seen_through(window, mask):
+    """The part of a mask [..., T, T] that a window leaves: the key of a query and those right before it."""
+    if window is None:
+        return mask
+    query, key = (torch.arange(mask.shape[-1]).view(shape) for shape in ((-1, 1), (1, -1)))
+    return mask & (query - key < window)
+
+
 def unfused(c, weights):
     """The weights under a LLaMA's names: q, k, v, gate and up each by itself."""
     if c["model_type"] != "phi3":
@@ -121,7 +142,8 @@ def small_llama(c, weights, batch):
             )
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
         scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
-        shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+        hidden = ~seen_through(windows(c)[layer], mask)
+        shares = scores.masked_fill(hidden, -torch.inf).softmax(-1)
         o = torch.einsum("rhts,rshd->rthd", shares, v).reshape(rows, length, heads * dim)
         x = x + after(branch * linear(o, at + "self_attn.o_proj"), at + "post_attention_layernorm")
         h = before(x, at + "post_attention_layernorm")
@@ -168,15 +190,29 @@ class HuggingFaceRunner:
             for name, leaf in leaves.items():
                 leaf.copy_(weights[name])
                 leaf.grad = None
-        mask = torch.zeros(visible(batch).shape, dtype=dtype)
-        mask = mask.masked_fill(~visible(batch), torch.finfo(dtype).min)[:, None]
         logits = self.model(
             input_ids=batch["tokens"],
             position_ids=batch["positions"],
-            attention_mask=mask,
+            attention_mask=self.masks(batch, dtype),
             use_cache=False,
         ).logits
         return finish(logits, batch, leaves)
+
+
+    def masks(self, batch, dtype):
+        """What attention adds to scores: of one document nothing, as the class masks that itself."""
+        if not batch["documents"].any():
+            return None
+        c = self.model.config.to_dict() | {"model_type": self.model.config.model_type}
+
+        def of(window):
+            seen = seen_through(window, visible(batch))
+            mask = torch.zeros(seen.shape, dtype=dtype)
+            return mask.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
+
+        if not c.get("use_sliding_window"):
+            return of(c.get("sliding_window") if c["model_type"] == "mistral" else None)
+        return {"full_attention": of(None), "sliding_attention": of(c["sliding_window"])}
 
 
 def finish(logits, batch, leaves):

@@ -296,6 +296,42 @@ MODELS = {
         ),
         tokens=16,
     ),
+    "mistral_window": Model(
+        config(
+            68,
+            20,
+            26,
+            2,
+            4,
+            2,
+            architectures=["MistralForCausalLM"],
+            model_type="mistral",
+            head_dim=8,
+            rope_theta=1e4,
+            sliding_window=5,
+        ),
+        tokens=16,
+    ),
+    "qwen3_window": Model(
+        config(
+            67,
+            20,
+            26,
+            3,
+            4,
+            2,
+            architectures=["Qwen3ForCausalLM"],
+            model_type="qwen3",
+            head_dim=6,
+            rms_norm_eps=1e-6,
+            use_sliding_window=True,
+            sliding_window=3,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            tie_word_embeddings=True,
+        ),
+        tokens=16,
+        packed=True,
+    ),
 }
 
 

@@ -141,6 +141,16 @@ void LlamaConfig::fields(FieldList& f) {
         "Says for each layer whether it rotates queries and keys, 1 or 0; null has every fourth "
         "layer of smollm3 not rotate. It belongs to a model's weights, and of the families only "
         "smollm3 has it.");
+  f.add(
+       "sliding_window", sliding_window,
+       "Sets how many tokens attention sees, the own one and those before it; null has it see all. "
+       "It belongs to a model's weights, and of the families only mistral, phi3, qwen2 and qwen3 "
+       "have it.")
+      .from(1);
+  f.add("layer_types", layer_types,
+        "Says for each layer whether it has the sliding_window, sliding_attention or "
+        "full_attention; null gives it to all. It belongs to a model's weights, and of the "
+        "families only qwen2 and qwen3 have it.");
   f.add("rms_norm_eps", rms_norm_eps,
         "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.")
       .above(0);
@@ -250,7 +260,28 @@ void validate_layers(const LlamaConfig& c, const Add& add) {
   }
 }
 
+/// Calls add(key, text) for what is wrong with the list of layers that have a window.
+template <class Add>
+void validate_windows(const LlamaConfig& c, const Add& add) {
+  if (!c.layer_types || !has_key(c.model_type, "layer_types")) return;
+  const std::vector<std::string>& types = *c.layer_types;
+  const auto is_known = [](const std::string& t) { return t == kFullLayer || t == kWindowLayer; };
+  if (std::ssize(types) != c.num_hidden_layers) {
+    add("layer_types", "must have a kind for each of the " + std::to_string(c.num_hidden_layers) +
+                           " layers, not " + std::to_string(types.size()));
+  } else if (!std::ranges::all_of(types, is_known)) {
+    add("layer_types", "must be \"full_attention\" or \"sliding_attention\" for each layer");
+  } else if (!c.sliding_window && std::ranges::count(types, kWindowLayer) > 0) {
+    add("sliding_window", "is required where layer_types has \"sliding_attention\"");
+  }
+}
+
 }  // namespace
+
+std::int64_t LlamaConfig::window(std::int64_t layer) const {
+  const bool full = layer_types && layer_types->at(static_cast<std::size_t>(layer)) == kFullLayer;
+  return full ? 0 : sliding_window.value_or(0);
+}
 
 bool LlamaConfig::rotates(std::int64_t layer) const {
   if (no_rope_layers) return no_rope_layers->at(static_cast<std::size_t>(layer)) != 0;
@@ -309,6 +340,7 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
         "cannot be yarn for model_type \"phi3\", for which transformers reads it as longrope");
   }
   validate_layers(*this, add);
+  validate_windows(*this, add);
   if (rope_scaling) validate_scaling(*rope_scaling, add);
   if (rope_scaling && rope_scaling->rope_type == RopeType::kYarn && !(rope_theta > 1)) {
     add("rope_theta", "must be above 1 for yarn");

@@ -25,12 +25,21 @@ inline constexpr std::initializer_list<ModelType> kWithMlpBias = {
 inline constexpr std::initializer_list<ModelType> kWithMultipliers = {ModelType::kGranite};
 inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelType::kPhi3};
 inline constexpr std::initializer_list<ModelType> kWithLayersUnrotated = {ModelType::kSmolLm3};
-inline constexpr FamilyKey kFamilyKeys[] = {
-    {"attention_bias", kWithAttentionBias},        {"mlp_bias", kWithMlpBias},
-    {"embedding_multiplier", kWithMultipliers},    {"residual_multiplier", kWithMultipliers},
-    {"attention_multiplier", kWithMultipliers},    {"logits_scaling", kWithMultipliers},
-    {"attention_out_bias", kWithAttentionOutBias}, {"partial_rotary_factor", kWithPartialRotation},
-    {"no_rope_layers", kWithLayersUnrotated}};
+inline constexpr std::initializer_list<ModelType> kWithWindow = {
+    ModelType::kMistral, ModelType::kPhi3, ModelType::kQwen2, ModelType::kQwen3};
+inline constexpr std::initializer_list<ModelType> kWithWindowByLayer = {ModelType::kQwen2,
+                                                                        ModelType::kQwen3};
+inline constexpr FamilyKey kFamilyKeys[] = {{"attention_bias", kWithAttentionBias},
+                                            {"mlp_bias", kWithMlpBias},
+                                            {"embedding_multiplier", kWithMultipliers},
+                                            {"residual_multiplier", kWithMultipliers},
+                                            {"attention_multiplier", kWithMultipliers},
+                                            {"logits_scaling", kWithMultipliers},
+                                            {"attention_out_bias", kWithAttentionOutBias},
+                                            {"partial_rotary_factor", kWithPartialRotation},
+                                            {"no_rope_layers", kWithLayersUnrotated},
+                                            {"sliding_window", kWithWindow},
+                                            {"layer_types", kWithWindowByLayer}};
 
 /// Returns whether only some families have this key.
 [[nodiscard]] inline bool is_family_key(std::string_view key) {

@@ -60,6 +60,11 @@ void refuse_attention(const ModelSpec& spec, const GgufArchitecture& as) {
            kExportFolder);
   }
   for (int layer = 0; layer < spec.layers(); ++layer) {
+    if (const std::int64_t window = spec.layer(layer).attention.window; window > 0) {
+      refuse("sliding_window is " + std::to_string(window) + ", and the " + std::string(as.name) +
+                 " of llama.cpp has no window",
+             kExportFolder);
+    }
     const bool rotates = as.unrotated_interval == 0 || (layer + 1) % as.unrotated_interval != 0;
     if (spec.layer(layer).attention.rotates == rotates) continue;
     refuse("no_rope_layers says of layer " + std::to_string(layer) +

@@ -65,32 +65,6 @@ const ModelClass& class_of(const Json& json, ConfigProblems& problems) {
   return kModelClasses[0];
 }
 
-/// Refuses a window that hides tokens of the longest rows from each other: one that is as long as
-/// they are changes nothing. Transformers leaves the window of a LLaMA out, but other programs heed
-/// it.
-void check_window(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
-  const WindowSwitch by = model_class.window_switch;
-  if (by == WindowSwitch::kOffUnlessOn) return;
-  if (by == WindowSwitch::kOnUnlessOff && value_at(json, "use_sliding_window") == false) return;
-  Json window = value_at(json, "sliding_window");
-  const bool missing = !json.contains("sliding_window");
-  if (missing && model_class.sliding_window) window = *model_class.sliding_window;
-  if (window.is_null()) return;
-  if (!window.is_number_integer()) {
-    problems.add("sliding_window", "expected an integer or null, found " + shown(window));
-    return;
-  }
-  Json longest = value_at(json, "max_position_embeddings");
-  if (longest.is_null()) longest = model_class.max_position_embeddings;
-  if (longest.is_number_integer() && window >= longest) return;
-  problems.add("sliding_window",
-               "only attention without a window is supported, found " + shown(window) +
-                   (missing ? ", which transformers takes where the key is missing" : "") +
-                   ". Set it to null if the model has none. To use the model for rows that fit "
-                   "into the window, set max_position_embeddings, " +
-                   shown(longest) + " now, to the window");
-}
-
 /// Refuses dropouts that the class has where its keys are missing.
 void check_dropouts(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
   if (model_class.dropout == 0) return;
@@ -120,14 +94,8 @@ void check_supported(const Json& json, const ModelClass& model_class, ConfigProb
     if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
-  check_window(json, model_class, problems);
   check_dropouts(json, model_class, problems);
   if (model_class.type == ModelType::kGemma) check_activation(json, problems);
-  const Json layers = value_at(json, "layer_types");
-  const auto is_plain = [](const Json& layer) { return layer == "full_attention"; };
-  if (!layers.is_null() && !std::all_of(layers.begin(), layers.end(), is_plain)) {
-    problems.add("layer_types", "only \"full_attention\" is supported, found " + shown(layers));
-  }
 }
 
 /// Writes a SmolLM3's no_rope_layer_interval as a list, unless there is one.
@@ -177,7 +145,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   }
   known["model_type"] = model_class.type_name();
   if (model_class.type == ModelType::kSmolLm3) take_layers(json, known, problems);
-  if (model_class.type == ModelType::kSmolLm3) take_layers(json, known, problems);
+  take_windows(json, model_class, known, problems);
   take_rope(json, model_class, known, problems);
   problems.throw_if_any(source);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "family_keys.h"
+#include "hugging_face_json.h"
 #include "model_classes.h"
 #include "rope_keys.h"
 #include "strata/base/error.h"
@@ -56,6 +57,9 @@ Json value_of(const Field& field) {
   return nullptr;
 }
 
+/// Returns whether set_windows() writes what the key says.
+bool is_window_key(std::string_view key) { return key == "sliding_window" || key == "layer_types"; }
+
 /// Sets what a config says of the rotary embedding in the keys that all versions of transformers
 /// read, and takes out those that might contradict them.
 void set_rope(Json& json, const LlamaConfig& config, const FieldList& fields) {
@@ -85,6 +89,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   }
   for (const std::string& key : keys) {
     if (key.starts_with("rope_") || !has_key(config.model_type, key)) continue;
+    if (is_window_key(key)) continue;
     json[key] = value_of(*fields.find(key));
     if (!json[key].is_null()) continue;
     json.erase(key);
@@ -99,6 +104,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
     set_rope(json, config, fields);
   }
+  if (std::ranges::any_of(keys, is_window_key)) set_windows(json, config);
   // Transformers 5 writes dtype and reads both.
   if (json.contains("dtype")) json["dtype"] = torch_name(weight);
   if (json.contains("torch_dtype") || !json.contains("dtype")) {

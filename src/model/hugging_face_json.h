@@ -22,4 +22,12 @@ namespace strata {
 void take_rope(const nlohmann::json& json, const ModelClass& model_class, nlohmann::json& known,
                ConfigProblems& problems);
 
+/// Takes the window, and which layers have it, into `known`. One that is as long as the longest
+/// rows changes nothing, and is none. Refuses a window of a family that has none here: transformers
+/// leaves that of a LLaMA out, but other programs heed it.
+void take_windows(const nlohmann::json& json, const ModelClass& model_class, nlohmann::json& known,
+                  ConfigProblems& problems);
+/// Writes what a config says of windows in the keys that all versions of transformers read.
+void set_windows(nlohmann::json& json, const LlamaConfig& config);
+
 }  // namespace strata

@@ -52,6 +52,8 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
                              .o = tokens.o,
                              .parts = tokens.parts,
                              .scale = tokens.scale,
+                             .window = tokens.window,
+                             .score_cap = tokens.score_cap,
                              .pairs = tokens.pairs},
                 tag);
     return;
@@ -64,7 +66,9 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
                                .o = tokens.o,
                                .lse = tokens.lse,
                                .parts = tokens.parts,
-                               .scale = tokens.scale},
+                               .scale = tokens.scale,
+                               .window = tokens.window,
+                               .score_cap = tokens.score_cap},
               tag);
 }
 
@@ -83,7 +87,9 @@ void turn_append_and_attend_to_kv(Kernels& kernels, Stream& stream, const KvView
                           .o = tokens.o,
                           .lse = tokens.lse,
                           .parts = tokens.parts,
-                          .scale = tokens.scale},
+                          .scale = tokens.scale,
+                          .window = tokens.window,
+                          .score_cap = tokens.score_cap},
               tag);
 }
 

@@ -208,11 +208,13 @@ SingleTokens LlamaForward::singles_of(const AttentionSpec& spec, const ForwardCe
       .segments = cell.segments.slice_rows(0, singles),
       .pairs = cell.single_pairs,
       .scale = spec.scale,
+      .window = spec.window,
+      .score_cap = spec.score_cap,
       .o = query_heads(spec, o, 0, singles),
       .lse = TensorView(memory_.lse.data, memory_.lse.dtype, Shape{spec.heads, singles})};
   if (const TensorView& all = memory_.parts; all) {
-    tokens.parts =
-        TensorView(all.data, all.dtype, Shape{singles, parts_of(cell.longest), all.shape[2]});
+    const std::int64_t seen = spec.window > 0 ? std::min(cell.longest, spec.window) : cell.longest;
+    tokens.parts = TensorView(all.data, all.dtype, Shape{singles, parts_of(seen), all.shape[2]});
   }
   return tokens;
 }
@@ -238,7 +240,9 @@ void LlamaForward::attend_prompts(const LayerRunner& run, const ForwardCell& cel
                        .segments = {.table = segments, .pairs = cell.prompt_pairs},
                        .o = query_heads(spec, o, cell.singles, count),
                        .lse = TensorView(m.lse.data, m.lse.dtype, Shape{spec.heads, count}),
-                       .scale = spec.scale});
+                       .scale = spec.scale,
+                       .window = spec.window,
+                       .score_cap = spec.score_cap});
 }
 
 TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const ConstTensorView& x,

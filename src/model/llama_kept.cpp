@@ -14,8 +14,13 @@ std::vector<KeptTensor> Llama::kept_tensors(const ModelSpec& spec, const LlamaSi
   const Linear& qkv = layer.linear(LinearId::kQkv);
   const Linear& out = layer.linear(LinearId::kAttentionOut);
   const Linear& gate_up = layer.linear(LinearId::kGateUp);
-  const auto attention_flops =
-      2.0 * static_cast<double>(layer.attention.query_width()) * static_cast<double>(z.row_tokens);
+  std::int64_t lengths = 0;  // of rows as windows leave them, in all layers
+  for (int i = 0; i < spec.layers(); ++i) {
+    lengths += windowed_length(z.row_tokens, spec.layer(i).attention.window);
+  }
+  const double mean_length = static_cast<double>(lengths) / spec.layers();
+  const double attention_flops =
+      2.0 * static_cast<double>(layer.attention.query_width()) * mean_length;
   std::vector<KeptTensor> kept{{.from = KeepLevel::kAttention,
                                 .name = "kept.attention",
                                 .view = &KeptActivations::o,

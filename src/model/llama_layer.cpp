@@ -29,7 +29,9 @@ AttentionForward attention_forward(const AttentionSpec& spec, const LlamaScratch
           .segments = segments,
           .o = heads_of(a.o, 0, h, d),
           .lse = a.lse,
-          .scale = spec.scale};
+          .scale = spec.scale,
+          .window = spec.window,
+          .score_cap = spec.score_cap};
 }
 
 /// Returns the backward of that, from s.d_o to s.d_qkv.
@@ -51,7 +53,9 @@ AttentionBackward attention_backward(const AttentionSpec& spec, const LlamaScrat
           .dv = heads_of(s.d_qkv, (h + kv) * d, kv, d),
           .delta = s.delta,
           .dq_sum = s.dq_sum,
-          .scale = forward.scale};
+          .scale = forward.scale,
+          .window = forward.window,
+          .score_cap = forward.score_cap};
 }
 
 /// Returns the residual stream between attention and the MLP.

@@ -17,7 +17,7 @@ namespace strata {
 enum class WindowSwitch : std::uint8_t {
   kNone,         ///< always
   kOnUnlessOff,  ///< unless use_sliding_window is false
-  kOffUnlessOn,  ///< if use_sliding_window is true, which is refused
+  kOffUnlessOn,  ///< if use_sliding_window is true
 };
 
 /// A class, and the defaults of its keys.
@@ -52,14 +52,14 @@ inline constexpr ModelClass kModelClasses[] = {
      .new_keys = R"({"pretraining_tp": 1})"},
     {.name = "MistralForCausalLM",
      .type = ModelType::kMistral,
-     .models = "models without a window: Mistral 7B v0.3, Nemo, Small 3",
+     .models = "Mistral 7B, Nemo, Small 3",
      .max_position_embeddings = 131072,
      .num_key_value_heads = 8,
      .sliding_window = 4096,
      .new_keys = R"({"sliding_window": null})"},
     {.name = "Phi3ForCausalLM",
      .type = ModelType::kPhi3,
-     .models = "Phi-4, Phi-4-mini, Phi-3 with 128k positions",
+     .models = "Phi-4, Phi-4-mini, Phi-3",
      .max_position_embeddings = 4096,
      .rms_norm_eps = 1e-5,
      .original_length = 4096,
@@ -67,7 +67,7 @@ inline constexpr ModelClass kModelClasses[] = {
          R"({"sliding_window": null, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "pad_token_id": null})"},
     {.name = "Qwen2ForCausalLM",
      .type = ModelType::kQwen2,
-     .models = "Qwen2 and Qwen2.5 without a window, DeepSeek-R1-Distill-Qwen",
+     .models = "Qwen2 and Qwen2.5, DeepSeek-R1-Distill-Qwen",
      .max_position_embeddings = 32768,
      .num_key_value_heads = 32,
      .sliding_window = 4096,
@@ -75,7 +75,7 @@ inline constexpr ModelClass kModelClasses[] = {
      .new_keys = R"({"use_sliding_window": false})"},
     {.name = "Qwen3ForCausalLM",
      .type = ModelType::kQwen3,
-     .models = "the dense models, 0.6B to 32B, without a window",
+     .models = "the dense models, 0.6B to 32B",
      .max_position_embeddings = 32768,
      .num_key_value_heads = 32,
      .head_dim = 128,

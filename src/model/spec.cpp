@@ -36,6 +36,7 @@ void ModelSpec::require_common() const {
   for (const LayerSpec& other : kinds) {
     AttentionSpec attention = other.attention;
     attention.rotates = common().attention.rotates;
+    attention.window = common().attention.window;
     bool alike = attention == common().attention && other.activation == common().activation;
     for (const EnumName<NormId>& norm : kNormNames) {
       alike = alike && other.has(norm.value) == common().has(norm.value);

@@ -63,13 +63,6 @@ void check_scores(const Checker& c, std::int64_t window, double score_cap) {
   c.require(score_cap >= 0, "score_cap", "must be 0 for none, or above 0");
 }
 
-/// Returns the length of causal rows that have as many pairs as rows of `length` with a window:
-/// twice the pairs of a row over its length, but for the diagonal.
-std::int64_t windowed_length(std::int64_t length, std::int64_t window) {
-  if (window == 0 || window >= length) return length;
-  return 2 * window - window * window / length;
-}
-
 /// Returns how many of these pairs are left to so many queries by a window. Where some queries see
 /// less than it and others more, there are fewer.
 std::int64_t windowed_pairs(std::int64_t pairs, std::int64_t queries, std::int64_t window) {
@@ -89,6 +82,11 @@ Cost attention_cost(CostKind kind, double products, const ConstTensorView& q,
 }
 
 }  // namespace
+
+std::int64_t windowed_length(std::int64_t length, std::int64_t window) {
+  if (window == 0 || window >= length) return length;
+  return 2 * window - window * window / length;
+}
 
 void AttentionForward::check() const {
   const Checker c(kName);

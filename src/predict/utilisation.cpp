@@ -3,17 +3,28 @@
 
 #include "strata/predict/utilisation.h"
 
+#include <algorithm>
+
 #include "strata/base/log.h"
+#include "strata/ops/attention.h"
 
 namespace strata {
 
 double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length, double attended) {
-  std::int64_t widths = 0;  // of what attention returns, in all layers
+  std::int64_t widths = 0;  // of what attention returns, in all layers without a window
+  double windowed = 0;      // widths times lengths in the others
   for (int layer = 0; layer < spec.layers(); ++layer) {
-    widths += spec.layer(layer).attention.query_width();
+    const AttentionSpec& of = spec.layer(layer).attention;
+    if (of.window == 0) {
+      widths += of.query_width();
+      continue;
+    }
+    const auto length = static_cast<double>(windowed_length(sequence_length, of.window));
+    const double masked = static_cast<double>(sequence_length) * attended;
+    windowed += static_cast<double>(of.query_width()) * std::min(length, masked);
   }
   const double attention =
-      static_cast<double>(widths) * static_cast<double>(sequence_length) * attended;
+      static_cast<double>(widths) * static_cast<double>(sequence_length) * attended + windowed;
   return 6.0 * (static_cast<double>(spec.matmul_parameter_count()) + attention);
 }
 

@@ -86,14 +86,17 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
   const KvViews kept = kv_.home(layer, cell.group);
   const TensorView o = memory_.o.slice_rows(cell.first_single, count);
   const TensorView& lse = memory_.lse;
-  attend_to_kv(host_kernels_, device_.stream(Lane::kHost), kept,
-               {.q = heads(home, 0, shape_.heads),
-                .segments = cell.segments,
-                .pairs = cell.pairs,
-                .scale = shape_.scale,
-                .o = heads(o, 0, shape_.heads),
-                .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count})},
-               tag);
+  attend_to_kv(
+      host_kernels_, device_.stream(Lane::kHost), kept,
+      {.q = heads(home, 0, shape_.heads),
+       .segments = cell.segments,
+       .pairs = cell.pairs,
+       .scale = shape_.scale,
+       .window = shape_.windows.empty() ? 0 : shape_.windows.at(static_cast<std::size_t>(layer)),
+       .score_cap = shape_.score_cap,
+       .o = heads(o, 0, shape_.heads),
+       .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count})},
+      tag);
   attended_[cell.number] = put(layer, cell);
 }
 

@@ -64,6 +64,8 @@ constexpr KeyRule kRules[] = {
     {"model.rope_scaling.long_factor", KeyEffect::kModel},
     {"model.partial_rotary_factor", KeyEffect::kModel},
     {"model.no_rope_layers", KeyEffect::kModel},
+    {"model.sliding_window", KeyEffect::kModel},
+    {"model.layer_types", KeyEffect::kModel},
     {"model.rms_norm_eps", KeyEffect::kModel},
     {"model.tie_word_embeddings", KeyEffect::kModel},
     {"model.attention_bias", KeyEffect::kModel},

@@ -50,6 +50,8 @@ CHANGES = [
     ("run.sample_prompts", ["a", "b"], True),
     ("run.sample_prompts", "a", False),
     ("model.no_rope_layers", ["a"], False),
+    ("model.layer_types", ["full_attention"], True),
+    ("model.layer_types", [1], False),
     ("run.sample_prompts", ["a", {"messages": [{"role": "user", "content": "b"}]}], True),
     ("run.sample_prompts", [{"prompt": "b"}], False),
     *[("memory.host_limit", size, True) for size in ("24GiB", "1.5 TiB", "2GB", "4096", "4096 B", ".5GiB", 4096, None)],

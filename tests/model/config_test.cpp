@@ -320,25 +320,45 @@ TEST_CASE("a Mistral without a window is read with the defaults of its own class
   CHECK(load(R"("sliding_window": null, "num_key_value_heads": 2)").kv_heads() == 2);
 }
 
-TEST_CASE("a window of a Mistral is refused unless the longest rows fit into it") {
+namespace {
+
+/// Reads what is written of the config, as a new model and over `imported`.
+void check_written(const LlamaConfig& c, const std::string& imported) {
+  using strata::DType;
+  for (const std::string& text :
+       {strata::llama_config_text(c, DType::kBF16, std::nullopt),
+        strata::llama_config_text(c, DType::kBF16, std::string_view(imported))}) {
+    CHECK(strata::parse_llama_config(text, "again") == c);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a window of a Mistral holds for all layers, unless the longest rows fit into it") {
   const auto load = [](const std::string& more) {
     return strata::parse_llama_config(mistral_with(more), "config.json");
   };
-  CHECK_THROWS_WITH(load(""),
-                    ContainsSubstring("sliding_window: only attention without a window") &&
-                        ContainsSubstring("found 4096, which transformers takes"));
-  CHECK_THROWS_WITH(load(R"("sliding_window": 4096, "max_position_embeddings": 32768)"),
-                    ContainsSubstring("set max_position_embeddings, 32768 now, to the window"));
+  const LlamaConfig none = load(R"("sliding_window": null)");
+  CHECK(none.window(0) == 0);
+  CHECK(load("").sliding_window == 4096);  // as MistralConfig of transformers 5.24 has it
+  const LlamaConfig c = load(R"("sliding_window": 512, "max_position_embeddings": 32768)");
+  CHECK(c.window(0) == 512);
+  CHECK(c.window(1) == 512);
   // its attention does not ask this key
-  CHECK_THROWS_WITH(load(R"("sliding_window": 4096, "use_sliding_window": false)"),
-                    ContainsSubstring("sliding_window"));
-  for (const char* wrong : {"\"all\"", "true", "4096.0"}) {
+  CHECK(load(R"("sliding_window": 4096, "use_sliding_window": false)").window(1) == 4096);
+  check_written(c, mistral_with(R"("sliding_window": null)"));
+  check_written(none, mistral_with(""));
+  for (const char* wrong : {"\"all\"", "true", "4096.0", "0"}) {
     CHECK_THROWS_WITH(
         load(R"("max_position_embeddings": 4096, "sliding_window": )" + std::string(wrong)),
-        ContainsSubstring("expected an integer or null, found"));
+        ContainsSubstring("sliding_window: expected an integer of at least 1 or null, found"));
   }
-  CHECK(load(R"("max_position_embeddings": 4096)").max_position_embeddings == 4096);
-  CHECK_NOTHROW(load(R"("sliding_window": 8192, "max_position_embeddings": 4096)"));
+  CHECK_THROWS_WITH(load(R"("layer_types": ["full_attention", "full_attention"])"),
+                    ContainsSubstring("layer_types: is not read for this family"));
+  for (const char* fits : {"4096", "8192"}) {
+    CHECK_FALSE(load(R"("max_position_embeddings": 4096, "sliding_window": )" + std::string(fits))
+                    .sliding_window.has_value());
+  }
 }
 
 TEST_CASE("a Phi-3 on whole heads is read with the defaults of its own class") {
@@ -357,7 +377,7 @@ TEST_CASE("a Phi-3 on whole heads is read with the defaults of its own class") {
   CHECK(c.max_position_embeddings == 4096);
   CHECK(c.rms_norm_eps == 1e-5);
   CHECK(load("") == c);
-  CHECK_THROWS_WITH(load(R"("sliding_window": 2047)"), ContainsSubstring("sliding_window"));
+  CHECK(load(R"("sliding_window": 2047)").window(1) == 2047);  // Phi-3-mini-4k
 }
 
 TEST_CASE("a Phi-3 may rotate a part of each head and have factors for each wavelength") {
@@ -449,7 +469,6 @@ TEST_CASE("a Qwen2 without a window is read with the defaults of its own class")
   CHECK(load(R"("rope_theta": 1000000.0)").rope_theta == 1e6);
   CHECK(load(R"("rope_parameters": {"rope_type": "default", "rope_theta": 1e6})").rope_theta ==
         1e6);
-  CHECK_THROWS_WITH(load(R"("use_sliding_window": true)"), ContainsSubstring("use_sliding_window"));
   CHECK_THROWS_WITH(load(R"("attention_bias": true)"), ContainsSubstring("attention_bias"));
   CHECK(load(R"("rope_scaling": {"type": "yarn", "factor": 4})").rope_scaling->rope_type ==
         RopeType::kYarn);
@@ -476,7 +495,52 @@ TEST_CASE("a Qwen3 without a window is read with the defaults of its own class")
   CHECK(load(R"("head_dim": 4)").head_size() == 4);
   CHECK(load(R"("attention_bias": true)").attention_bias);
   CHECK_THROWS_WITH(load(R"("mlp_bias": true)"), ContainsSubstring("mlp_bias"));
-  CHECK_THROWS_WITH(load(R"("use_sliding_window": true)"), ContainsSubstring("use_sliding_window"));
+}
+
+TEST_CASE("a Qwen has windows by layer in all spellings") {
+  const auto text_with = [](const std::string& more) {
+    return R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": 100,
+      "hidden_size": 64, "intermediate_size": 12, "num_hidden_layers": 3,
+      "num_attention_heads": 32, )" +
+           more + "}";
+  };
+  const auto load = [&](const std::string& more) {
+    return strata::parse_llama_config(text_with(more), "config.json");
+  };
+  const auto windows = [](const LlamaConfig& c) {
+    return std::vector{c.window(0), c.window(1), c.window(2)};
+  };
+  using Windows = std::vector<std::int64_t>;
+  const std::string on = R"("use_sliding_window": true, "sliding_window": 16)";
+  // Qwen2Config of transformers 5.24 gives windows from layer max_window_layers on, or 28
+  CHECK(windows(load(on)) == Windows{0, 0, 0});
+  CHECK(windows(load(on + R"(, "max_window_layers": 1)")) == Windows{0, 16, 16});
+  CHECK(windows(load(R"("use_sliding_window": true, "max_window_layers": 0)")) ==
+        Windows{4096, 4096, 4096});
+  const std::string types =
+      R"("layer_types": ["sliding_attention", "full_attention", "sliding_attention"])";
+  CHECK(windows(load(on + ", \"max_window_layers\": 1, " + types)) == Windows{16, 0, 16});
+  // versions of transformers that know no layer_types read the number of layers before the first
+  const std::string text = strata::llama_config_text(load(on + R"(, "max_window_layers": 1)"),
+                                                     strata::DType::kBF16, std::nullopt);
+  CHECK_THAT(text, ContainsSubstring(R"("max_window_layers": 1)"));
+  CHECK_THAT(text, ContainsSubstring(R"("use_sliding_window": true)"));
+  for (const std::string& more :
+       {R"("use_sliding_window": false)" + std::string(), on + R"(, "max_window_layers": 0)",
+        on + R"(, "max_window_layers": 2)", on + ", " + types}) {
+    CAPTURE(more);
+    check_written(load(more), text_with(on + R"(, "max_window_layers": 1)"));
+    check_written(load(more), text_with(on + ", " + types));
+  }
+  const auto refused = [&](const std::string& more, const std::string& complaint) {
+    CHECK_THROWS_WITH(load(more), ContainsSubstring(complaint));
+  };
+  refused(types, "layer_types: has layers with a window, but there is none");
+  refused(on + R"(, "layer_types": ["full_attention", "linear_attention", "full_attention"])",
+          "layer_types: expected a list of \"full_attention\" and \"sliding_attention\"");
+  refused(on + R"(, "layer_types": ["full_attention", "sliding_attention"])",
+          "layer_types: must have a kind for each of the 3 layers, not 2");
+  refused(on + R"(, "max_window_layers": null)", "max_window_layers: expected an integer");
 }
 
 TEST_CASE("a SmolLM3 without a window is read with the defaults of its own class") {

@@ -121,6 +121,12 @@ TEST_CASE("a SmolLM3 goes to llama.cpp where every fourth layer does not rotate"
   CHECK(refusal(m).find("of layer 3 that it rotates") != std::string::npos);
 }
 
+TEST_CASE("windows do not go to llama.cpp") {
+  LlamaConfig m = model_of(ModelType::kQwen3);
+  m.sliding_window = 64;
+  CHECK(refusal(m).find("sliding_window is 64") != std::string::npos);
+}
+
 TEST_CASE("longrope's factors are tensors of their own where llama.cpp reads them") {
   LlamaConfig m = model_of(ModelType::kLlama);
   m.rope_scaling = RopeScaling{

@@ -201,6 +201,27 @@ TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
   CHECK(spec_of(m).kinds.size() == 1);
 }
 
+TEST_CASE("layers with a window are a kind of their own") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kQwen3;
+  m.sliding_window = 7;
+  CHECK(spec_of(m).kinds.size() == 1);
+  CHECK(spec_of(m).common().attention.window == 7);
+  m.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
+  const ModelSpec spec = spec_of(m);
+  CHECK(spec.kinds.size() == 2);
+  CHECK(spec.layer(0).attention.window == 7);
+  CHECK(spec.layer(1).attention.window == 0);
+  CHECK(spec.layer(2).attention.window == 7);
+  CHECK(spec.layer(1).normalises_heads());
+  CHECK_NOTHROW(make_layout(spec));
+  ConfigProblems problems;
+  m.layer_types = {kWindowLayer, kFullLayer};
+  m.validate(problems, "model.");
+  CHECK_THROWS_WITH(problems.throw_if_any("run"),
+                    ContainsSubstring("model.layer_types: must have a kind for each of the 3"));
+}
+
 TEST_CASE("a Phi-3 rotates the part of a head that its config says") {
   LlamaConfig m = model(false);
   m.model_type = ModelType::kPhi3;

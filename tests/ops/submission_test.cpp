@@ -245,5 +245,19 @@ TEST_CASE("an operator that is recorded says what it touches and costs", "[ops]"
   CHECK(what.cost.flops == kAttention.cost().flops);
 }
 
+TEST_CASE("attention with a window costs what its pairs cost", "[ops]") {
+  CHECK(windowed_length(2048, 512) == (2048 * 2048 - 1536 * 1536) / 2048);
+  CHECK(windowed_length(2048, 2048) == 2048);
+  CHECK(windowed_length(2048, 0) == 2048);
+  AttentionForward op = kAttention;
+  op.segments.table = {};
+  op.segments.uniform_length = 8;
+  const double whole = op.cost().flops;
+  op.window = 4;
+  CHECK(op.cost().flops == whole * 6 / 8);  // 8^2 - 4^2 of 8^2 pairs
+  op.segments = {.table = view(DType::kI32, {8, 5}), .pairs = 80};
+  CHECK(op.cost().flops == 4.0 * (8 * 4) * (4 * 64));  // 4 keys for each of 8 queries
+}
+
 }  // namespace
 }  // namespace strata::test

@@ -19,6 +19,11 @@ TEST_CASE("a token costs six FLOPs per matmul element and those of its causal at
   // 6738415616 parameters without the embedding and the 65 norms, and 6 * 32 * 4096 * 2048.
   const double matmul = 6.0 * (6738415616.0 - 32000.0 * 4096.0 - 65.0 * 4096.0);
   CHECK(flops_per_token(spec_of(c), 2048) == matmul + 1610612736.0);
+  // Of 2048 tokens of a row 1536 see 512 keys: 2048^2 - 1536^2 instead of 2048^2.
+  c.model_type = ModelType::kMistral;
+  c.sliding_window = 512;
+  CHECK(flops_per_token(spec_of(c), 2048) == matmul + 1610612736.0 * 7 / 16);
+  CHECK(flops_per_token(spec_of(c), 2048, 0.25) == matmul + 1610612736.0 / 4);
 }
 
 TEST_CASE("utilisation is the share of the peak of all ranks") {

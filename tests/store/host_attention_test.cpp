@@ -5,6 +5,7 @@
 #include "strata/store/host_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@ constexpr std::int64_t kSize = 3;  // of a head
 constexpr std::int64_t kWidth = (kHeads + 2 * kKvHeads) * kSize;
 constexpr double kScale = 0.4;
 constexpr int kLayers = 3;
+constexpr std::array<std::int64_t, kLayers> kWindows{0, 2, 0};
 constexpr int kGroups = 2;
 constexpr std::int64_t kLongest = 5;    // positions of a sequence
 constexpr std::int64_t kSequences = 2;  // of a group
@@ -46,7 +48,9 @@ std::vector<double> attention(int layer, int group, std::int64_t sequence, std::
     const std::int64_t kv_head = head / (kHeads / kKvHeads);
     std::vector<double> sum(kSize, 0.0);
     double weights = 0;
-    for (std::int64_t p = 0; p < positions; ++p) {
+    const std::int64_t window = kWindows.at(static_cast<std::size_t>(layer));
+    for (std::int64_t p = window > 0 ? std::max<std::int64_t>(0, positions - window) : 0;
+         p < positions; ++p) {
       const std::vector<double> seen = token(layer, group, sequence, p);
       double score = 0;
       for (std::int64_t i = 0; i < kSize; ++i) {
@@ -81,7 +85,8 @@ class Rig {
               .singles = kGroups * kSequences,
               .heads = kHeads,
               .qkv_width = kWidth,
-              .scale = kScale},
+              .scale = kScale,
+              .windows = {kWindows.begin(), kWindows.end()}},
              kv, machine.kernels(), machine.kernels(), machine.arenas()),
         qkv_(machine.arenas().tensor(Space::kDevice, "qkv", DType::kF64, {kSequences, kWidth})),
         tables_(machine.arenas().tensor(Space::kPinned, "tables", DType::kI32,

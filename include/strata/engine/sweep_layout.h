@@ -65,11 +65,16 @@ struct SweepLayout {
   /// Returns what goes to the host, where it attends.
   [[nodiscard]] HostAttentionShape host_attention() const {
     const LayerSpec& layer = spec.common();
-    return {.tokens = sweep.tokens,
-            .singles = sequences,
-            .heads = layer.attention.heads,
-            .qkv_width = layer.linear(LinearId::kQkv).out,
-            .scale = layer.attention.scale};
+    HostAttentionShape shape{.tokens = sweep.tokens,
+                             .singles = sequences,
+                             .heads = layer.attention.heads,
+                             .qkv_width = layer.linear(LinearId::kQkv).out,
+                             .scale = layer.attention.scale,
+                             .score_cap = layer.attention.score_cap};
+    for (int i = 0; i < spec.layers(); ++i) {
+      shape.windows.push_back(spec.layer(i).attention.window);
+    }
+    return shape;
   }
   /// Sets all of them for the spec that is there; keys and values have so many slots, see KvShape.
   void describe_sweeps(const GenerationNeeds& needs, bool device_is_host, int kv_slots);

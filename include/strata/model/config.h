@@ -20,10 +20,10 @@ namespace strata {
 /// what a LLaMA does, but for what is said here.
 enum class ModelType : std::uint8_t {
   kLlama,
-  kMistral,  ///< without a window
+  kMistral,  ///< may have a window
   kPhi3,     ///< q, k and v are one tensor in its files, gate and up another
-  kQwen2,    ///< also Qwen2.5: without a window; q, k and v have biases
-  kQwen3,    ///< without a window or experts; heads of q and k are normalised
+  kQwen2,    ///< also Qwen2.5: q, k and v have biases; layers may have windows
+  kQwen3,    ///< without experts: heads of q and k are normalised; layers may have windows
   kGranite,  ///< without experts; embeddings, branches, scores and logits are multiplied
   kOlmo2,    ///< norms come after attention and the MLP; all of q and of k is normalised
   kSeedOss,  ///< biases as its config says
@@ -74,6 +74,10 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// The kinds of layers that layer_types names.
+inline constexpr const char* kFullLayer = "full_attention";
+inline constexpr const char* kWindowLayer = "sliding_attention";
+
 /// The architecture of a LLaMA, in the field names of a Hugging Face config.json.
 struct LlamaConfig {
   ModelType model_type = ModelType::kLlama;
@@ -89,7 +93,10 @@ struct LlamaConfig {
   std::optional<RopeScaling> rope_scaling;
   double partial_rotary_factor = 1;  ///< the share of a head that is rotated
   std::optional<std::vector<double>>
-      no_rope_layers;  ///< 0: the layer does not rotate; see fields()
+      no_rope_layers;                          ///< 0: the layer does not rotate; see fields()
+  std::optional<std::int64_t> sliding_window;  ///< of layers that have one; absent: none
+  std::optional<std::vector<std::string>>
+      layer_types;  ///< kWindowLayer or kFullLayer for each; absent: all have the window
   double rms_norm_eps = 1e-5;
   bool tie_word_embeddings = false;
   bool attention_bias =
@@ -118,6 +125,8 @@ struct LlamaConfig {
   [[nodiscard]] std::int64_t rotary_width() const {
     return static_cast<std::int64_t>(static_cast<double>(head_size()) * partial_rotary_factor);
   }
+  /// Returns how many keys a query of the layer sees at most, its own and those before it; 0: all.
+  [[nodiscard]] std::int64_t window(std::int64_t layer) const;
   /// Returns whether the layer rotates queries and keys.
   [[nodiscard]] bool rotates(std::int64_t layer) const;
   /// Returns how many tokens a sequence may have that is continued or scored: as many as there are
@@ -137,8 +146,7 @@ struct LlamaConfig {
 
 /// Reads a Hugging Face config.json of one of these families, validated. Keys that do not concern
 /// the architecture are ignored. Throws IoError if the file cannot be read, ConfigError if it is
-/// not a model that strata computes exactly (another architecture, a window, another activation or
-/// rope scaling).
+/// not a model that strata computes exactly (another architecture, activation or rope scaling).
 [[nodiscard]] LlamaConfig load_llama_config(const std::filesystem::path& file);
 /// Reads the text of such a file as load_llama_config() does; messages begin with `source`.
 [[nodiscard]] LlamaConfig parse_llama_config(std::string_view text, const std::string& source);

@@ -35,6 +35,8 @@ struct SingleTokens {
   ConstTensorView segments;  ///< [N, 5] i32, see AttentionSegments: one for each
   std::int64_t pairs = 0;    ///< keys that they see, all together; 0: not counted
   double scale = 0;          ///< of scores
+  std::int64_t window = 0;   ///< see AttentionForward
+  double score_cap = 0;      ///< see AttentionForward
   TensorView o;              ///< [N, H, D] X
   TensorView lse;            ///< [H, N] A, scratch
   TensorView parts = {};     ///< see AttentionForward, or absent

@@ -115,7 +115,9 @@ struct AttentionSpec {
   std::int64_t head_size = 0;  ///< D
   double scale = 0;            ///< of scores
   RopeSpec rope;
-  bool rotates = true;  ///< else heads of the layer stay as they are
+  bool rotates = true;      ///< else heads of the layer stay as they are
+  std::int64_t window = 0;  ///< of queries, see AttentionForward; 0: none
+  double score_cap = 0;     ///< of scores, see AttentionForward; 0: none
 
   bool operator==(const AttentionSpec&) const = default;
   /// Returns H * D, the width of q and of what attention returns.
@@ -143,7 +145,7 @@ struct LayerSpec {
 };
 
 /// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
-/// few kinds. All kinds attend alike, but for whether they rotate, and have linears of the same
+/// few kinds. All kinds attend alike, but for rotation and windows, and have linears of the same
 /// widths, because temporaries, rotary tables and caches serve all layers.
 struct ModelSpec {
   std::int64_t width = 0;         ///< C, of the residual stream

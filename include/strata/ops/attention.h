@@ -31,6 +31,10 @@ struct AttentionSegments {
   std::int64_t pairs = 0;
 };
 
+/// Returns the length of causal rows that have as many pairs as rows of `length` with a window:
+/// twice the pairs of a row over its length, but for the diagonal.
+[[nodiscard]] std::int64_t windowed_length(std::int64_t length, std::int64_t window);
+
 /// o = softmax(scale * q k^T, masked by segments) v per head; head h reads kv head h / (H / K).
 /// Scores and sums are computed in A; lse = log(sum(exp(scores))) is natural, with the scale
 /// applied.

@@ -16,11 +16,13 @@ namespace strata {
 
 /// This is the most that a sweep has; the heads are those of the keys and values.
 struct HostAttentionShape {
-  std::int64_t tokens = 0;     ///< T: of a sweep
-  std::int64_t singles = 0;    ///< S: of these past their prompts
-  std::int64_t heads = 0;      ///< H: of queries
-  std::int64_t qkv_width = 0;  ///< (H + 2 K) * D, of what the host gets of a token
-  double scale = 0;            ///< of scores
+  std::int64_t tokens = 0;              ///< T: of a sweep
+  std::int64_t singles = 0;             ///< S: of these past their prompts
+  std::int64_t heads = 0;               ///< H: of queries
+  std::int64_t qkv_width = 0;           ///< (H + 2 K) * D, of what the host gets of a token
+  double scale = 0;                     ///< of scores
+  std::vector<std::int64_t> windows{};  ///< [L] of layers, see AttentionForward; empty: none
+  double score_cap = 0;                 ///< see AttentionForward
 };
 
 /// This is a cell of a sweep, with its tables on the host.

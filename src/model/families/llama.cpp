@@ -1,7 +1,8 @@
-// Makes the spec of LLaMA, of Mistral without a window, and of Seed-OSS: layers are all equal,
-// norms come before attention and before the MLP, queries and keys are rotated, and the MLP is
+// Makes the spec of LLaMA, of Mistral, and of Seed-OSS: layers are equal but for windows, norms
+// come before attention and before the MLP, queries and keys are rotated, and the MLP is
 // down(silu(gate(x)) * up(x)). A config may ask for biases of attention's linears and of the MLP's.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../family_keys.h"
 #include "families.h"
 
 namespace strata {
@@ -60,6 +62,22 @@ bool has_bias(const LlamaConfig& c, LinearId id) {
   throw std::logic_error("the linear is none of a layer's");
 }
 
+/// Gives layers their windows: those that have one are a kind of their own, beside those that have
+/// none if there are any.
+void give_windows(ModelSpec& spec, const LlamaConfig& c) {
+  if (!has_key(c.model_type, "sliding_window")) return;
+  std::vector<std::int64_t> windows;
+  for (std::int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
+    windows.push_back(c.window(layer));
+  }
+  if (std::ranges::max(windows) == 0) return;
+  if (std::ranges::min(windows) == 0) spec.kinds.push_back(spec.kinds.front());
+  spec.kinds.back().attention.window = std::ranges::max(windows);
+  for (std::size_t layer = 0; layer < windows.size(); ++layer) {
+    spec.kind[layer] = windows[layer] == 0 ? 0 : spec.kinds.size() - 1;
+  }
+}
+
 }  // namespace
 
 void give_bias(Linear& linear) {
@@ -75,15 +93,17 @@ ModelSpec llama_spec(const LlamaConfig& c) {
   for (Linear& linear : layer.linears) {
     if (has_bias(c, linear.id)) give_bias(linear);
   }
-  return {.width = c.hidden_size,
-          .vocabulary = c.vocab_size,
-          .norm_eps = c.rms_norm_eps,
-          .embedding = "model.embed_tokens.weight",
-          .layer_prefix = "model.layers.",
-          .kinds = {std::move(layer)},
-          .kind = std::vector<std::size_t>(static_cast<std::size_t>(c.num_hidden_layers)),
-          .final_norm = "model.norm.weight",
-          .projection = c.tie_word_embeddings ? "" : "lm_head.weight"};
+  ModelSpec spec{.width = c.hidden_size,
+                 .vocabulary = c.vocab_size,
+                 .norm_eps = c.rms_norm_eps,
+                 .embedding = "model.embed_tokens.weight",
+                 .layer_prefix = "model.layers.",
+                 .kinds = {std::move(layer)},
+                 .kind = std::vector<std::size_t>(static_cast<std::size_t>(c.num_hidden_layers)),
+                 .final_norm = "model.norm.weight",
+                 .projection = c.tie_word_embeddings ? "" : "lm_head.weight"};
+  give_windows(spec, c);
+  return spec;
 }
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// Makes the spec of Phi-3 and Phi-4 without a window: what a LLaMA computes, with the rotation of a
+// Makes the spec of Phi-3 and Phi-4: what a LLaMA computes, with the rotation of a
 // part of each head if the config says so. q, k and v are one tensor of their files, gate and up
 // another, in the order of a LLaMA's matrices.
 

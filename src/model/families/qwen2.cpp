@@ -1,4 +1,4 @@
-// Qwen2 and Qwen2.5 without a window: what a LLaMA computes, with biases on queries, keys and
+// Qwen2 and Qwen2.5: what a LLaMA computes, with biases on queries, keys and
 // values and on nothing else.
 
 #include "families.h"

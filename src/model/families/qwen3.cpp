@@ -1,5 +1,5 @@
-// Qwen3 without a window or experts: what a LLaMA computes, with a norm of each head of queries and
-// of keys by itself before they are rotated.
+// Qwen3 without experts: what a LLaMA computes, with a norm of each head of queries and of keys by
+// itself before they are rotated.
 
 #include "families.h"
 
