@@ -85,6 +85,43 @@ double RopeScaling::magnitude() const {
                    : of_scale(mscale.value_or(1)) / of_scale(mscale_all_dim.value_or(1));
 }
 
+namespace {
+
+void add_sizes(LlamaConfig& c, FieldList& f) {
+  f.add("vocab_size", c.vocab_size,
+        "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
+        "With model.path, set it above that model's to begin with rows for tokens that strata "
+        "tokenizer add has added: each is the mean of the rows that are there.")
+      .require()
+      .from(1);
+  f.add("hidden_size", c.hidden_size,
+        "Sets the width of the residual stream in elements. Required.")
+      .require()
+      .from(1, kMostWidth);
+  f.add("intermediate_size", c.intermediate_size,
+        "Sets the width of the SwiGLU feed-forward in elements. Required; 8/3 of hidden_size is "
+        "usual.")
+      .require()
+      .from(1, kMostWidth);
+  f.add("num_hidden_layers", c.num_hidden_layers, "Says how many layers the model has. Required.")
+      .require()
+      .from(1, kMostLayers);
+  f.add("num_attention_heads", c.num_attention_heads,
+        "Says how many query heads attention has. Required; hidden_size over 128 is usual.")
+      .require()
+      .from(1, kMostHeads);
+  f.add("num_key_value_heads", c.num_key_value_heads,
+        "Says how many key and value heads attention has, a divisor of the query heads; null takes "
+        "as many. Fewer, as in Llama 3, save parameters and activations.")
+      .from(1, kMostHeads);
+  f.add("head_dim", c.head_dim,
+        "Sets the width of a head in elements; null takes hidden_size / num_attention_heads. Set "
+        "it for models whose heads are not cut out of the residual stream's width.")
+      .from(1, kMostHeadDim);
+}
+
+}  // namespace
+
 void LlamaConfig::fields(FieldList& f) {
   f.choice(
       "model_type", model_type, kModelTypeNames,
@@ -94,35 +131,7 @@ void LlamaConfig::fields(FieldList& f) {
       "and k, granite has multipliers, olmo2 has its norms after what they were before and norms "
       "of q and k, seed_oss has biases of its own, gemma has GELU and other norms, and smollm3 "
       "has layers that do not rotate. Set it to have a new model in the files of a family.");
-  f.add("vocab_size", vocab_size,
-        "Says how many rows embedding and head have, one for each id of the tokenizer. Required. "
-        "With model.path, set it above that model's to begin with rows for tokens that strata "
-        "tokenizer add has added: each is the mean of the rows that are there.")
-      .require()
-      .from(1);
-  f.add("hidden_size", hidden_size, "Sets the width of the residual stream in elements. Required.")
-      .require()
-      .from(1, kMostWidth);
-  f.add("intermediate_size", intermediate_size,
-        "Sets the width of the SwiGLU feed-forward in elements. Required; 8/3 of hidden_size is "
-        "usual.")
-      .require()
-      .from(1, kMostWidth);
-  f.add("num_hidden_layers", num_hidden_layers, "Says how many layers the model has. Required.")
-      .require()
-      .from(1, kMostLayers);
-  f.add("num_attention_heads", num_attention_heads,
-        "Says how many query heads attention has. Required; hidden_size over 128 is usual.")
-      .require()
-      .from(1, kMostHeads);
-  f.add("num_key_value_heads", num_key_value_heads,
-        "Says how many key and value heads attention has, a divisor of the query heads; null takes "
-        "as many. Fewer, as in Llama 3, save parameters and activations.")
-      .from(1, kMostHeads);
-  f.add("head_dim", head_dim,
-        "Sets the width of a head in elements; null takes hidden_size / num_attention_heads. Set "
-        "it for models whose heads are not cut out of the residual stream's width.")
-      .from(1, kMostHeadDim);
+  add_sizes(*this, f);
   f.add("max_position_embeddings", max_position_embeddings,
         "Says how many tokens the longest row has that the model is made for. Raise it to train "
         "with a data.sequence_length above it, which is refused.")
@@ -225,12 +234,13 @@ void validate_scaling(const RopeScaling& s, const Add& add) {
 /// of its pairs. Heads must be even.
 template <class Add>
 void validate_rotary_width(const LlamaConfig& c, const Add& add) {
+  if (!(c.partial_rotary_factor > 0)) return;  // its limit says so
+  if (c.partial_rotary_factor > 1) return add("partial_rotary_factor", "must be at most 1");
   const std::int64_t width = c.rotary_width();
-  if (!(c.partial_rotary_factor <= 1) || width < 2 || width % 2 != 0) {
-    add("partial_rotary_factor", "must be at most 1 and give an even number of elements, not " +
-                                     std::to_string(width) + " of a head of " +
-                                     std::to_string(c.head_size()));
-    return;
+  if (width < 2 || width % 2 != 0) {
+    return add("partial_rotary_factor", "must give an even number of elements, not " +
+                                            std::to_string(width) + " of a head of " +
+                                            std::to_string(c.head_size()));
   }
   if (!c.rope_scaling || c.rope_scaling->rope_type != RopeType::kLongRope) return;
   const auto check = [&](std::string_view key, const std::vector<double>& factors) {

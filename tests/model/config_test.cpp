@@ -414,7 +414,9 @@ TEST_CASE("a Phi-3 may rotate a part of each head and have factors for each wave
   const auto refused = [&](const std::string& more, const std::string& complaint) {
     CHECK_THROWS_WITH(load(more), ContainsSubstring(complaint));
   };
-  refused(R"("partial_rotary_factor": 0.4)", "partial_rotary_factor: must be at most 1 and give");
+  refused(R"("partial_rotary_factor": 0.4)",
+          "partial_rotary_factor: must give an even number of elements, not 3");
+  refused(R"("partial_rotary_factor": 1e300)", "partial_rotary_factor: must be at most 1");
   refused(R"("partial_rotary_factor": 1.25)", "partial_rotary_factor: must be at most 1");
   refused(R"("partial_rotary_factor": 0.5, "rope_parameters": {"partial_rotary_factor": 0.25})",
           "rope_parameters.partial_rotary_factor: is 0.25, but partial_rotary_factor is 0.5");

@@ -2,11 +2,15 @@
 // their classes in transformers 5.24, refused by key, and written again as they were meant.
 
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "strata/base/error.h"
 #include "strata/model/config.h"
+#include "strata/model/family_list.h"
 #include "support/catch.h"
 
 namespace strata {
@@ -147,6 +151,19 @@ TEST_CASE("keys of one family are refused in a config of another") {
       problems.throw_if_any("run"),
       ContainsSubstring("model.residual_multiplier: must be 1.0 for model_type \"llama\"") &&
           ContainsSubstring("model.attention_multiplier: must be null for model_type \"llama\""));
+}
+
+TEST_CASE("the help of a key that not all families have names those that have it") {
+  LlamaConfig config;
+  const FieldList fields = fields_of(config);
+  const std::vector<FamilySummary> families = list_families();
+  CHECK(families.size() == std::size(kModelTypeNames));
+  for (const FamilySummary& family : families) {
+    for (const std::string_view key : family.own_keys) {
+      INFO(family.type << ' ' << key);
+      CHECK_THAT(fields.find(key)->description, ContainsSubstring(std::string(family.type)));
+    }
+  }
 }
 
 }  // namespace strata
