@@ -83,6 +83,21 @@ TEST_CASE("the kernels for 9.0 take as many documents as they find tiles by") {
   CHECK(family_of(own, documents(most)) == AttentionFamily::kHopper);
   CHECK(family_of(own, documents(most + 1)) == AttentionFamily::kPortable);
   CHECK(family_of(own, rows()) == AttentionFamily::kHopper);
+  AttentionNeeds many = own;
+  many.queries = cuda::kMostHopperTableRows;
+  CHECK(family_of(many, documents(4)) == AttentionFamily::kHopper);
+  ++many.queries;
+  CHECK(family_of(many, documents(4)) == AttentionFamily::kPortable);
+  CHECK(family_of(many, rows()) == AttentionFamily::kHopper);
+}
+
+TEST_CASE("what only the kernels for 9.0 take goes to the reference elsewhere") {
+  AttentionNeeds wide = needs(AttentionKernels::kAuto);  // head dim 256
+  wide.tensor_cores = false;
+  CHECK(family_of(wide, documents(4)) == AttentionFamily::kHopper);
+  CHECK(family_of(wide, table(4)) == AttentionFamily::kReference);
+  wide.parts = true;
+  CHECK(family_of(wide, table(4)) == AttentionFamily::kReference);
 }
 
 }  // namespace

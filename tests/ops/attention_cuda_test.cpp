@@ -84,7 +84,7 @@ void on_cudnn(const std::function<void(Contestants&)>& checks) {
 }
 
 bool on_tensor_cores(DType dtype, std::int64_t head_dim) {
-  return dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128);
+  return dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128 || head_dim == 256);
 }
 
 void check_both(OpRunner& runner, DType dtype, const AttentionCase& c) {
@@ -479,8 +479,9 @@ TEST_CASE("attention on cuda follows the formula for every kind of segment", "[c
 
 TEST_CASE("attention on cuda is as accurate as bf16 allows at lengths around its tiles", "[cuda]") {
   with_both([](Contestants& contestants) {
-    for (const std::int64_t head_dim : {64, 128}) {
-      for (const std::int64_t length : {1, 47, 48, 49, 63, 64, 65, 127, 128, 129, 193}) {
+    for (const std::int64_t head_dim : {64, 128, 256}) {
+      for (const std::int64_t length :
+           {1, 47, 48, 49, 63, 64, 65, 79, 80, 81, 127, 128, 129, 193}) {
         for (const std::int64_t kv_heads : {8, 4, 2, 1}) {
           check_accuracy(contestants, Problem::of_rows(2, length, {8, kv_heads, head_dim}));
         }
@@ -496,15 +497,17 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows at 4096 tokens", "[cu
   with_both([](Contestants& contestants) {
     check_accuracy(contestants, Problem::of_rows(1, 4096, {4, 1, 64}));
     check_accuracy(contestants, Problem::of_rows(1, 4096, {4, 1, 128}));
+    check_accuracy(contestants, Problem::of_rows(1, 4096, {2, 1, 256}));
   });
 }
 
-TEST_CASE("attention on cuda is as accurate as bf16 allows for documents of the LLaMA shapes",
-          "[cuda]") {
+TEST_CASE(
+    "attention on cuda is as accurate as bf16 allows for documents of the LLaMA and Gemma shapes",
+    "[cuda]") {
   with_both([](Contestants& contestants) {
     for (const Problem::Heads heads :
-         {Problem::Heads{16, 16, 128}, Problem::Heads{32, 32, 128}, Problem::Heads{40, 40, 128},
-          Problem::Heads{32, 8, 128}, Problem::Heads{64, 8, 128}}) {
+         {Problem::Heads{8, 4, 256}, Problem::Heads{16, 16, 128}, Problem::Heads{32, 32, 128},
+          Problem::Heads{40, 40, 128}, Problem::Heads{32, 8, 128}, Problem::Heads{64, 8, 128}}) {
       const Problem p = Problem::of_documents({1, 130, 77, 3, 64, 48}, heads);
       check_accuracy(contestants, p);
       check_accuracy(contestants, p.with_rotation());
@@ -515,7 +518,7 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows for documents of the 
 TEST_CASE("attention on cuda is as accurate as bf16 allows when it turns gradients back",
           "[cuda]") {
   with_both([](Contestants& contestants) {
-    for (const std::int64_t head_dim : {64, 128}) {
+    for (const std::int64_t head_dim : {64, 128, 256}) {
       for (const std::int64_t length : {1, 63, 129, 300}) {
         const Problem p = Problem::of_rows(2, length, {4, 2, head_dim});
         check_accuracy(contestants, p.with_rotation());
@@ -568,12 +571,13 @@ TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
       check_repeats(runner, documents.with_rotation().with_scores(70, 0));
       check_repeats(runner, documents.with_scores(70, 3));
     }
+    check_repeats(runner, Problem::of_documents({1, 200, 77, 5}, {4, 2, 256}).with_rotation());
   });
 }
 
 TEST_CASE("attention on cuda has the same bits whatever room a table of documents has", "[cuda]") {
   on_cuda([](OpRunner& runner) {
-    for (const std::int64_t head_dim : {64, 96, 128}) {
+    for (const std::int64_t head_dim : {64, 96, 128, 256}) {
       const Problem packed =
           Problem::of_documents({1, 200, 77, 3, 150, 64, 5}, {8, 2, head_dim}).with_rotation();
       const Results given = any_results(packed);

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/attention/attention.cuh"
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -37,11 +38,18 @@ void check_supported(const O& op) {
   }
 }
 
+[[nodiscard]] bool suits(std::initializer_list<int> head_dims, const ConstTensorView& q,
+                         std::initializer_list<ConstTensorView> others) {
+  return q.dtype == DType::kBF16 && std::ranges::count(head_dims, q.shape[2]) > 0 &&
+         rows_aligned({q}) && rows_aligned(others);
+}
 [[nodiscard]] bool suits_tensor_cores(const ConstTensorView& q,
                                       std::initializer_list<ConstTensorView> others) {
-  const std::int64_t head_dim = q.shape[2];
-  return q.dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128) && rows_aligned({q}) &&
-         rows_aligned(others);
+  return suits({64, 128}, q, others);
+}
+[[nodiscard]] bool suits_hopper(const ConstTensorView& q,
+                                std::initializer_list<ConstTensorView> others) {
+  return hopper_available() && suits({64, 128, 256}, q, others);
 }
 
 /// Turns op.dq and op.dk back in place if op has a rotation, for kernels that leave that out.
@@ -61,9 +69,10 @@ void enqueue_rotation_backward(const Context& context, const AttentionBackward& 
 void enqueue(const Context& context, const AttentionForward& op) {
   const AttentionNeeds needs{
       .kernels = context.attention.kernels,
-      .hopper = hopper_available(),
+      .hopper = suits_hopper(op.q, {op.k, op.v, op.o}),
       .tensor_cores = suits_tensor_cores(op.q, {op.k, op.v, op.o}) && begins_aligned(op.parts),
       .parts = static_cast<bool>(op.parts),
+      .queries = op.q.shape[0],
       .windowed = op.window > 0,
       .capped = op.score_cap > 0};
   const AttentionFamily family = family_of(needs, op.segments);
@@ -94,8 +103,10 @@ void enqueue(const Context& context, const FusedAttend& op) {
 void enqueue(const Context& context, const AttentionBackward& op) {
   const AttentionNeeds needs{
       .kernels = context.attention.kernels,
-      .hopper = hopper_available() && rows_aligned({op.rotation.cos, op.rotation.sin}),
+      .hopper = suits_hopper(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv}) &&
+                rows_aligned({op.rotation.cos, op.rotation.sin}),
       .tensor_cores = suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv}),
+      .queries = op.q.shape[0],
       .windowed = op.window > 0,
       .capped = op.score_cap > 0};
   const AttentionFamily family = family_of(needs, op.segments);

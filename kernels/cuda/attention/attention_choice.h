@@ -14,13 +14,16 @@ enum class AttentionFamily : std::uint8_t { kCudnn, kReference, kDecode, kHopper
 
 /// The most entries of a table that the sm_90a kernels find tiles by.
 inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
+/// The most queries of a table, so that a segment has less than 2^16 tiles of 64 queries or more.
+inline constexpr std::int64_t kMostHopperTableRows = 64 * 0xffff;
 
 /// What choosing looks at.
 struct AttentionNeeds {
   AttentionKernels kernels = AttentionKernels::kAuto;  ///< what the config says
-  bool hopper = false;        ///< there are sm_90a kernels that may run here
-  bool tensor_cores = false;  ///< dtype, head dim and alignment suit tensor cores
+  bool hopper = false;  ///< the sm_90a kernels may run here, and take dtype, head dim and rows
+  bool tensor_cores = false;  ///< the portable kernels on tensor cores take them
   bool parts = false;         ///< AttentionForward::parts are given, and suit them too
+  std::int64_t queries = 0;   ///< rows of q
   bool windowed = false;      ///< there is a window
   bool capped = false;        ///< scores are capped
 };
@@ -34,13 +37,14 @@ struct AttentionNeeds {
   if (needs.kernels == AttentionKernels::kCudnn && whole_rows && plain) {
     return AttentionFamily::kCudnn;
   }
-  if (!needs.tensor_cores) return AttentionFamily::kReference;
-  if (needs.parts) return AttentionFamily::kDecode;
   // The bits of a query over a cache must not depend on the tile that it falls in.
   const bool self = whole_rows || segments.self_attention;
-  const bool fits = whole_rows || segments.table.rows() <= kMostHopperSegments;
+  const bool fits = whole_rows || (segments.table.rows() <= kMostHopperSegments &&
+                                   needs.queries <= kMostHopperTableRows);
   const bool hopper = needs.hopper && needs.kernels != AttentionKernels::kPortable && !needs.capped;
-  return self && fits && hopper ? AttentionFamily::kHopper : AttentionFamily::kPortable;
+  if (hopper && self && fits && !needs.parts) return AttentionFamily::kHopper;
+  if (!needs.tensor_cores) return AttentionFamily::kReference;
+  return needs.parts ? AttentionFamily::kDecode : AttentionFamily::kPortable;
 }
 
 }  // namespace strata::cuda

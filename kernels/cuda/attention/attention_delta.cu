@@ -1,8 +1,8 @@
 // This file computes what the backwards of attention need before and after their products;
 // flash_backward.cu and hopper_backward.cu launch it. Before: delta = rowsum(d_o * o), with d_o, o
-// [Nq, H, D] bf16, D 64 or 128, and delta [H, Nq] f32, in one pass over d_o and o with products and
-// sums in f32. After, where dq was summed in f32: dq, scaled, turned back if there is a rotation,
-// and rounded once.
+// [Nq, H, D] bf16, D 64, 128 or 256, and delta [H, Nq] f32, in one pass over d_o and o with
+// products and sums in f32. After, where dq was summed in f32: dq, scaled, turned back if there is
+// a rotation, and rounded once.
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -125,10 +125,10 @@ void launch_delta(cudaStream_t stream, const AttentionBackward& op) {
 }  // namespace
 
 void launch_attention_delta(cudaStream_t stream, const AttentionBackward& op) {
-  if (op.q.shape[2] == 64) {
-    launch_delta<64>(stream, op);
-  } else {
-    launch_delta<128>(stream, op);
+  switch (op.q.shape[2]) {
+    case 64: return launch_delta<64>(stream, op);
+    case 128: return launch_delta<128>(stream, op);
+    default: return launch_delta<256>(stream, op);
   }
 }
 

@@ -219,6 +219,10 @@ __device__ __forceinline__ void fence_writes_before_products() {
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define STRATA_F32(d, i) \
   STRATA_F8(d, i), STRATA_F8(d, i + 8), STRATA_F8(d, i + 16), STRATA_F8(d, i + 24)
+#define STRATA_F64(d, i) STRATA_F32(d, i), STRATA_F32(d, i + 32)
+#define STRATA_NAMES_24                                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
+  "%19, %20, %21, %22, %23"
 #define STRATA_NAMES_32                                                                   \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
   "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -226,10 +230,26 @@ __device__ __forceinline__ void fence_writes_before_products() {
   STRATA_NAMES_32                                                                           \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
   "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define STRATA_NAMES_40 STRATA_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define STRATA_NAMES_128                                                                       \
+  STRATA_NAMES_64                                                                              \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, "    \
+  "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, " \
+  "%99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, "  \
+  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /// Starts d (+)= a b^T for 64 rows of a, as many rows of b as d has columns, and 16 columns of
 /// both. Lane 4g + t of warp w of the warpgroup holds of d: row 16w + g in elements 4j and 4j + 1,
 /// row 16w + g + 8 in 4j + 2 and 4j + 3, both of columns 8j + 2t and 8j + 2t + 1.
+__device__ __forceinline__ void multiply_tiles(float (&d)[24], std::uint64_t a, std::uint64_t b,
+                                               bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %26, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" STRATA_NAMES_24
+      "}, %24, %25, p, 1, 1, 0, 0;\n}\n"
+      : STRATA_F8(d, 0), STRATA_F8(d, 8), STRATA_F8(d, 16)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
 __device__ __forceinline__ void multiply_tiles(float (&d)[32], std::uint64_t a, std::uint64_t b,
                                                bool accumulate) {
   asm volatile(
@@ -237,6 +257,15 @@ __device__ __forceinline__ void multiply_tiles(float (&d)[32], std::uint64_t a, 
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" STRATA_NAMES_32
       "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
       : STRATA_F32(d, 0)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+__device__ __forceinline__ void multiply_tiles(float (&d)[40], std::uint64_t a, std::uint64_t b,
+                                               bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %42, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 {" STRATA_NAMES_40
+      "}, %40, %41, p, 1, 1, 0, 0;\n}\n"
+      : STRATA_F32(d, 0), STRATA_F8(d, 32)
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 __device__ __forceinline__ void multiply_tiles(float (&d)[64], std::uint64_t a, std::uint64_t b,
@@ -268,6 +297,15 @@ __device__ __forceinline__ void multiply_registers(float (&d)[64], const Bf16Pai
       : STRATA_F32(d, 0), STRATA_F32(d, 32)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));
 }
+__device__ __forceinline__ void multiply_registers(float (&d)[128], const Bf16Pair (&a)[4],
+                                                   std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %133, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" STRATA_NAMES_128
+      "}, {%128, %129, %130, %131}, %132, p, 1, 1, 1;\n}\n"
+      : STRATA_F64(d, 0), STRATA_F64(d, 64)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));
+}
 
 /// Starts d[64, n] (+)= a^T b for 16 rows of both tiles, a of 64 columns.
 __device__ __forceinline__ void multiply_transposed(float (&d)[16], std::uint64_t a,
@@ -292,8 +330,12 @@ __device__ __forceinline__ void multiply_transposed(float (&d)[32], std::uint64_
 
 #undef STRATA_F8
 #undef STRATA_F32
+#undef STRATA_F64
+#undef STRATA_NAMES_24
 #undef STRATA_NAMES_32
+#undef STRATA_NAMES_40
 #undef STRATA_NAMES_64
+#undef STRATA_NAMES_128
 
 /// A tile of kRows rows of a head in shared memory.
 template <int kHeadDim, int kRows>

@@ -1,25 +1,27 @@
-// This file computes the forward of attention for compute capability 9.0, in bf16 with head dims 64
-// and 128. attention.cu launches it there unless kernels.attention says otherwise, for rows aligned
-// to 16 bytes. The result has the same bits every time, whichever block computes a tile.
+// This file computes the forward of attention for compute capability 9.0, in bf16 with head dims
+// 64, 128 and 256. attention.cu launches it there unless kernels.attention says otherwise, for rows
+// aligned to 16 bytes. The result has the same bits every time, whichever block computes a tile.
 //
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))):
 // flash_forward.cu for sm_90a, with windows but without caps. q [Nq, H, D], k, v [Nk, K, D], o [Nq,
-// H, D] bf16, lse [H, Nq] f32; D is 64 or 128.
+// H, D] bf16, lse [H, Nq] f32; D is 64, 128 or 256.
 //
 // A persistent block has one producer warp and two (D = 64: three) warpgroups of consumers, each of
 // which owns 64 queries of a tile. The producer finds tiles and copies q, k and v into rings in
-// shared memory by TMA. A consumer walks over blocks of 128 keys from the diagonal to the left
-// (FlashAttention-3, Shah et al. 2024, section 3): it issues the scores of a block and the weighted
-// sum of the block before together, and computes its softmax while the tensor cores do the latter.
-// Warpgroups take turns at issuing, so that one computes its softmax under the other's products.
-// With a window the walk ends where no query of the tile sees more, and its last blocks have a
-// mask. Rows of other segments in a tile's last block of keys are masked; they must be finite.
+// shared memory by TMA. A consumer walks over blocks of 128 (D = 256: 80) keys from the diagonal to
+// the left (FlashAttention-3, Shah et al. 2024, section 3): it issues the scores of a block and the
+// weighted sum of the block before together, and computes its softmax while the tensor cores do the
+// latter. Warpgroups take turns at issuing, so that one computes its softmax under the other's
+// products. With a window the walk ends where no query of the tile sees more, and its last blocks
+// have a mask. Rows of other segments in a tile's last block of keys are masked; they must be
+// finite.
 //
 // Numerics: as flash_forward.cu.
 //
 // Measured (attention_bench, one H200, 2026-11-21), 32 heads, TFLOP/s (cuDNN in the same run): head
 // dim 128 at 2k, 4k, 8k, 16k tokens a row 583 (559), 648 (609), 691 (639), 715 (658); with 8 kv
-// heads at 4k 664 (614); head dim 64 at 4k 492 (436).
+// heads at 4k 664 (614); head dim 64 at 4k 492 (436). Head dim 256 with 16 heads,
+// 2026-11-29: 698 at 4k, 751 at 8k, where 128 with 32 heads has 638 at 4k.
 
 #include <cuda_runtime.h>
 
@@ -40,8 +42,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
-constexpr int kKeys = 128;  ///< keys of a block
-constexpr int kStages = 2;  ///< stages of keys, of values and of tiles of queries
+constexpr int kStages = 2;  ///< stages of keys and of values
 
 struct ForwardParams {
   CUtensorMap q, k, v;
@@ -60,29 +61,34 @@ struct ForwardParams {
 
 template <int kHeadDim>
 struct Shape {
-  static constexpr int kConsumers = kHeadDim == 128 ? 2 : 3;  ///< warpgroups
+  static constexpr int kConsumers = kHeadDim == 64 ? 3 : 2;  ///< warpgroups
   static constexpr int kQueries = 64 * kConsumers;
+  static constexpr int kKeys = kHeadDim == 256 ? 80 : 128;      ///< keys of a block
+  static constexpr int kQueryStages = kHeadDim == 256 ? 1 : 2;  ///< stages of tiles of queries
   static constexpr int kThreads = kWarpgroup * (kConsumers + 1);
   // Together the warps take no more registers than the block has at its launch: 168 (128) a thread.
-  static constexpr int kProducerRegisters = kHeadDim == 128 ? 40 : 32;
-  static constexpr int kConsumerRegisters = kHeadDim == 128 ? 232 : 160;
+  static constexpr int kProducerRegisters = kHeadDim == 64 ? 32 : 40;
+  static constexpr int kConsumerRegisters = kHeadDim == 64 ? 160 : 232;
   using Queries = PanelTile<kHeadDim, kQueries>;
   using Keys = PanelTile<kHeadDim, kKeys>;
 };
 
 template <int kHeadDim>
 struct Shared {
-  unsigned char q[kStages][Shape<kHeadDim>::Queries::kBytes];
+  static constexpr int kQueryStages = Shape<kHeadDim>::kQueryStages;
+
+  unsigned char q[kQueryStages][Shape<kHeadDim>::Queries::kBytes];
   unsigned char k[kStages][Shape<kHeadDim>::Keys::kBytes];
   unsigned char v[kStages][Shape<kHeadDim>::Keys::kBytes];
-  std::uint64_t q_full[kStages], q_empty[kStages];
+  std::uint64_t q_full[kQueryStages], q_empty[kQueryStages];
   std::uint64_t k_full[kStages], k_empty[kStages];
   std::uint64_t v_full[kStages], v_empty[kStages];
   TileQueue tiles;
 };
 
-/// The keys that a tile of queries walks over: blocks [first, blocks), from the last one on.
-template <bool kWindowed>
+/// The blocks of kKeys keys that a tile of queries walks over: [first, blocks), from the last one
+/// on.
+template <int kKeys, bool kWindowed>
 struct KeyWalk {
   int last_key;  ///< the tile's first query sees up to it; row i sees i more, up to the segment's
                  ///< end
@@ -109,8 +115,9 @@ template <int kHeadDim, bool kWindowed>
 __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
   using Queries = typename Shape<kHeadDim>::Queries;
   using Keys = typename Shape<kHeadDim>::Keys;
+  constexpr int kKeys = Shape<kHeadDim>::kKeys;
   TileReader tiles(s.tiles);
-  RingPosition<kStages> q_at;
+  RingPosition<Shape<kHeadDim>::kQueryStages> q_at;
   RingPosition<kStages> k_at;
   RingPosition<kStages> v_at;
   for (;; tiles.done()) {
@@ -123,7 +130,7 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
              tile.head * Queries::kPanels, full);
     q_at.advance();
     const int panel = tile.head / p.group * Keys::kPanels;
-    const KeyWalk<kWindowed> walk(tile, p.window);
+    const KeyWalk<kKeys, kWindowed> walk(tile, p.window);
     const int blocks = walk.blocks;
     const int first = walk.first;
     const auto copy_keys = [&](int j) {
@@ -227,12 +234,16 @@ struct RowStatistics {
 };
 
 /// Warpgroups issue their products in turns.
-template <int kConsumers>
+template <int kConsumers, bool kAnew>
 struct Turns {
-  int warpgroup;
-  __device__ void wait() const { named_barrier_wait(turn_of(warpgroup), 2 * kWarpgroup); }
+  int own;  ///< the warpgroup, unless it is worked out anew: head dim 256 leaves no register
+  [[nodiscard]] __device__ int warpgroup() const {
+    if constexpr (kAnew) return Place::warpgroup();
+    return own;
+  }
+  __device__ void wait() const { named_barrier_wait(turn_of(warpgroup()), 2 * kWarpgroup); }
   __device__ void pass() const {
-    named_barrier_arrive(turn_of((warpgroup + 1) % kConsumers), 2 * kWarpgroup);
+    named_barrier_arrive(turn_of((warpgroup() + 1) % kConsumers), 2 * kWarpgroup);
   }
 };
 
@@ -242,13 +253,14 @@ class Consumer {
   using S = Shape<kHeadDim>;
   using Queries = typename S::Queries;
   using Keys = typename S::Keys;
-  using Walk = KeyWalk<kWindowed>;
+  static constexpr int kKeys = S::kKeys;
+  using Walk = KeyWalk<kKeys, kWindowed>;
 
   __device__ Consumer(const ForwardParams& params, Shared<kHeadDim>& memory, int warpgroup)
       : p(params), s(memory), tiles(memory.tiles), turns{warpgroup} {}
 
   __device__ void run() {
-    if (turns.warpgroup == S::kConsumers - 1) turns.pass();  // gives the first one its first turn
+    if (turns.warpgroup() == S::kConsumers - 1) turns.pass();  // gives the first one its first turn
     for (;; tiles.done()) {
       // It is read where it is used, and not kept: registers are scarce.
       const SegmentTile& tile = tiles.get();
@@ -271,7 +283,7 @@ class Consumer {
   __device__ __forceinline__ void attend(const SegmentTile& tile, const Walk& walk,
                                          RowStatistics& rows, float (&o)[kHeadDim / 2]) {
     const std::uint64_t q = Queries::descriptor(shared_address(s.q[queries.stage()]) +
-                                                turns.warpgroup * 64 * kPanelRowBytes);
+                                                turns.warpgroup() * 64 * kPanelRowBytes);
     float scored[kKeys / 2];
     Bf16Pair probabilities[kKeys / 16][4];
     const auto mask = [&](int j) {
@@ -385,8 +397,8 @@ class Consumer {
   const ForwardParams& p;
   Shared<kHeadDim>& s;
   TileReader tiles;
-  Turns<S::kConsumers> turns;
-  RingPosition<kStages> queries;
+  Turns<S::kConsumers, kHeadDim == 256> turns;
+  RingPosition<S::kQueryStages> queries;
   RingPosition<kStages> blocks;  ///< the block whose scores come next
 };
 
@@ -399,9 +411,13 @@ __global__ void __launch_bounds__(Shape<kHeadDim>::kThreads, 1)
   if (threadIdx.x == 0) {
     constexpr int kConsumerWarps = 4 * S::kConsumers;
     s.tiles.init(32 * kConsumerWarps + 1);  // consumers, and the one thread that copies
+    for (int i = 0; i < S::kQueryStages; ++i) {
+      barrier(s.q_full[i]).init(1);
+      barrier(s.q_empty[i]).init(kConsumerWarps);
+    }
     for (int i = 0; i < kStages; ++i) {
-      for (const auto* full : {&s.q_full[i], &s.k_full[i], &s.v_full[i]}) barrier(*full).init(1);
-      for (const auto* empty : {&s.q_empty[i], &s.k_empty[i], &s.v_empty[i]}) {
+      for (const auto* full : {&s.k_full[i], &s.v_full[i]}) barrier(*full).init(1);
+      for (const auto* empty : {&s.k_empty[i], &s.v_empty[i]}) {
         barrier(*empty).init(kConsumerWarps);
       }
     }
@@ -428,8 +444,8 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter
   const QueryTiles tiles = make_query_tiles(op.segments, op.q, op.k, S::kQueries);
   const ForwardParams params{
       .q = make_head_map(op.q, S::kQueries),
-      .k = make_head_map(op.k, kKeys),
-      .v = make_head_map(op.v, kKeys),
+      .k = make_head_map(op.k, S::kKeys),
+      .v = make_head_map(op.v, S::kKeys),
       .segments = tiles.segments,
       .order = tiles.order,
       .counter = counter,
@@ -457,10 +473,10 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter
 void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter) {
   with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
     constexpr bool kWindowed = kScores != ScoreKind::kPlain;
-    if (op.q.shape[2] == 64) {
-      launch_forward<64, kWindowed>(stream, op, counter);
-    } else {
-      launch_forward<128, kWindowed>(stream, op, counter);
+    switch (op.q.shape[2]) {
+      case 64: return launch_forward<64, kWindowed>(stream, op, counter);
+      case 128: return launch_forward<128, kWindowed>(stream, op, counter);
+      default: return launch_forward<256, kWindowed>(stream, op, counter);
     }
   });
 }

@@ -30,11 +30,12 @@ struct TableWalk {
   static constexpr int kMostGroups = kMostHopperSegments / 32;
 
   int groups;
-  int most;                     ///< tiles of the longest segment
-  int group_most[kMostGroups];  ///< tiles of the longest segment of each group
-  int group;                    ///< the group that is looked at
-  int passed;                   ///< tiles before this group
-  int shorter;                  ///< the tiles looked at have so many shorter ones in their segments
+  int most;  ///< tiles of the longest segment
+  /// Tiles of the longest segment of each group; kMostHopperTableRows keeps them in 16 bits.
+  std::uint16_t group_most[kMostGroups];
+  int group;    ///< the group that is looked at
+  int passed;   ///< tiles before this group
+  int shorter;  ///< the tiles looked at have so many shorter ones in their segments
 };
 
 /// The tiles on their way from the warp that finds them to the warps that work on them. It lies in
@@ -139,7 +140,7 @@ class TileFinder {
       const int tiles = tiles_of(first + lane());
       const int most = __reduce_max_sync(~0u, tiles);
       if (most == 0) break;  // the rest of the table is unused
-      if (lane() == 0) walk_.group_most[groups] = most;
+      if (lane() == 0) walk_.group_most[groups] = static_cast<std::uint16_t>(most);
       ++groups;
       all_most = max(all_most, most);
       order_.tiles += __reduce_add_sync(~0u, tiles);

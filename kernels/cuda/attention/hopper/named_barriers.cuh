@@ -19,6 +19,12 @@ enum class ForwardBarrier : int {
   return static_cast<ForwardBarrier>(static_cast<int>(ForwardBarrier::kFirstTurn) + warpgroup);
 }
 
+/// The kernel of dk and dv of head dim 256 hands P from one warpgroup to the other.
+enum class WideBackwardBarrier : int {
+  kProbabilitiesWritten = 1,  ///< the warpgroup of dv has written P to shared memory
+  kProbabilitiesRead,         ///< the warpgroup of dk has read it
+};
+
 /// The kernel of dk and dv has these if it adds its share of dq, too.
 enum class BackwardBarrier : int {
   kScoresWritten = 1,   ///< both warpgroups have written dS to shared memory
