@@ -298,7 +298,7 @@ MODELS = {
     ),
     "mistral_window": Model(
         config(
-            68,
+            76,
             20,
             26,
             2,
@@ -308,13 +308,13 @@ MODELS = {
             model_type="mistral",
             head_dim=8,
             rope_theta=1e4,
-            sliding_window=5,
+            sliding_window=9,
         ),
         tokens=16,
     ),
     "qwen3_window": Model(
         config(
-            67,
+            70,
             20,
             26,
             3,
@@ -325,7 +325,7 @@ MODELS = {
             head_dim=6,
             rms_norm_eps=1e-6,
             use_sliding_window=True,
-            sliding_window=3,
+            sliding_window=6,
             layer_types=["sliding_attention", "full_attention", "sliding_attention"],
             tie_word_embeddings=True,
         ),

@@ -207,7 +207,7 @@ TEST_CASE("layers with a window are a kind of their own") {
   m.sliding_window = 7;
   CHECK(spec_of(m).kinds.size() == 1);
   CHECK(spec_of(m).common().attention.window == 7);
-  m.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
+  m.layer_types = std::vector<std::string>{kWindowLayer, kFullLayer, kWindowLayer};
   const ModelSpec spec = spec_of(m);
   CHECK(spec.kinds.size() == 2);
   CHECK(spec.layer(0).attention.window == 7);
@@ -216,7 +216,7 @@ TEST_CASE("layers with a window are a kind of their own") {
   CHECK(spec.layer(1).normalises_heads());
   CHECK_NOTHROW(make_layout(spec));
   ConfigProblems problems;
-  m.layer_types = {kWindowLayer, kFullLayer};
+  m.layer_types = std::vector<std::string>{kWindowLayer, kFullLayer};
   m.validate(problems, "model.");
   CHECK_THROWS_WITH(problems.throw_if_any("run"),
                     ContainsSubstring("model.layer_types: must have a kind for each of the 3"));

@@ -4,7 +4,8 @@
 //
 //   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64, 128 and 256, on compute
 //             capability 9.0, scores without a cap
-//   portable  flash_forward.cu and flash_backward.cu: bf16, head dims 64 and 128, on the tensor cores
+//   portable  flash_forward.cu and flash_backward.cu: bf16, head dims 64 and 128, on the tensor
+//   cores
 //             of any GPU since 8.0; decode_attention.cu: one query a segment, over a cache;
 //             decode_int8_attention.cu: the same over a cache of int8, which is an operator of its
 //             own; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
