@@ -37,7 +37,7 @@ def inverse_frequencies(head_dim, theta, scaling=None):
     plain = theta ** (-index / head_dim)
     if scaling is None:
         return plain
-    if scaling["rope_type"] == "longrope":
+    if scaling.get("rope_type") == "longrope":
         return plain / torch.tensor(scaling["short_factor"], dtype=torch.float64)
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     turns = scaling["original_max_position_embeddings"] * plain / (2 * torch.pi)

@@ -45,6 +45,7 @@ class Model:
     tokens: int = 12
     packed: bool = False
     uneven_targets: bool = False  # one row of each batch has no target, another one lacks some
+    seed: int | None = None  # else 3000 and its place in MODELS
 
 
 def config(vocab, hidden, ffn, layers, heads, kv_heads, **extra):
@@ -275,6 +276,7 @@ MODELS = {
         ),
         tokens=16,
         packed=True,
+        seed=3009,
     ),
     "phi3_longrope": Model(
         config(
@@ -295,6 +297,7 @@ MODELS = {
             rope_scaling=LONGROPE,
         ),
         tokens=16,
+        seed=3010,
     ),
     "mistral_window": Model(
         config(
@@ -501,5 +504,5 @@ def make_model(name, model, seed, folder):
 
 
 def make(folder):
-    for seed, (name, model) in enumerate(MODELS.items()):
-        make_model(name, model, 3000 + seed, folder / name)
+    for place, (name, model) in enumerate(MODELS.items()):
+        make_model(name, model, model.seed or 3000 + place, folder / name)
