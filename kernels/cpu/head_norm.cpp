@@ -37,16 +37,16 @@ void accumulate_weight_gradient(const HeadNormBackward& op, std::int64_t begin, 
 
 /// Writes dx of one head.
 template <Compute X>
-void differentiate_head(const X* dy, const X* x, const X* weight, Accumulator<X> rstd,
-                        std::int64_t size, X* dx) {
+void differentiate_head(const X* dy, const X* x, const X* weight, Accumulator<X> offset,
+                        Accumulator<X> rstd, std::int64_t size, X* dx) {
   using A = Accumulator<X>;
   const A projection = lane_sum<A>(size, [=](std::int64_t c) {
-    const A g = static_cast<A>(weight[c]) * static_cast<A>(dy[c]);
+    const A g = (static_cast<A>(weight[c]) + offset) * static_cast<A>(dy[c]);
     return g * (static_cast<A>(x[c]) * rstd);
   });
   const A mean = projection / static_cast<A>(size);
   for (std::int64_t c = 0; c < size; ++c) {
-    const A g = static_cast<A>(weight[c]) * static_cast<A>(dy[c]);
+    const A g = (static_cast<A>(weight[c]) + offset) * static_cast<A>(dy[c]);
     dx[c] = X(rstd * (g - static_cast<A>(x[c]) * rstd * mean));
   }
 }
@@ -58,6 +58,7 @@ void execute(const Context& context, const HeadNormForward& op) {
     using A = Accumulator<X>;
     const Rows<const X> x(op.x);
     const X* weight = op.weight.as<X>();
+    const A offset = static_cast<A>(op.offset);
     const Rows<X> y(op.y);
     const std::int64_t heads = op.x.shape[1];
     const std::int64_t size = op.x.shape[2];
@@ -74,7 +75,7 @@ void execute(const Context& context, const HeadNormForward& op) {
               const A scale = 1 / std::sqrt(mean + static_cast<A>(op.eps));
               if (op.rstd) op.rstd.as<A>()[n * heads + h] = scale;
               for (std::int64_t c = 0; c < size; ++c) {
-                to[c] = X(static_cast<A>(from[c]) * scale * static_cast<A>(weight[c]));
+                to[c] = X(static_cast<A>(from[c]) * scale * (static_cast<A>(weight[c]) + offset));
               }
             }
           }
@@ -95,6 +96,7 @@ void execute(const Context& context, const HeadNormBackward& op) {
     const Rows<const X> dy(op.dy);
     const Rows<const X> x(op.x);
     const X* weight = op.weight.as<X>();
+    const A offset = static_cast<A>(op.offset);
     const A* rstd = op.rstd.as<A>();
     const Rows<X> dx(op.dx);
     context.pool.parallel_for(op.x.rows(), grain_for(4 * heads * size),
@@ -102,7 +104,7 @@ void execute(const Context& context, const HeadNormBackward& op) {
                                 for (std::int64_t n = begin; n < end; ++n) {
                                   for (std::int64_t h = 0; h < heads; ++h) {
                                     const std::int64_t at = h * size;
-                                    differentiate_head<X>(dy[n] + at, x[n] + at, weight,
+                                    differentiate_head<X>(dy[n] + at, x[n] + at, weight, offset,
                                                           rstd[n * heads + h], size, dx[n] + at);
                                   }
                                 }

@@ -168,7 +168,8 @@ class LayerRunner : public CellRunner {
                             .weight = weight(of.id),
                             .y = of.apart(to),
                             .rstd = rstd,
-                            .eps = spec.norm_eps});
+                            .eps = spec.norm_eps,
+                            .offset = spec.norm_offset});
   }
 
  private:

@@ -98,7 +98,8 @@ void differentiate_heads(const LayerRunner& run, const LlamaScratch& s, const Te
                            .rstd = rstd,
                            .dx = of.apart(s.d_qkv),
                            .d_weight = run.gradient(of.id),
-                           .workspace = workspace});
+                           .workspace = workspace,
+                           .offset = spec.norm_offset});
     } else {
       run(RmsNormBackward{.dy = of.joined(s.d_qkv),
                           .x = of.joined(qkv),

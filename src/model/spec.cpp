@@ -41,10 +41,6 @@ void ModelSpec::require_common() const {
     for (const EnumName<NormId>& norm : kNormNames) {
       alike = alike && other.has(norm.value) == common().has(norm.value);
     }
-    if (norm_offset != 0 && other.normalises_heads() &&
-        other.norm(NormId::kQuery).width == other.attention.head_size) {
-      throw std::logic_error("norms of single heads have no offset");
-    }
     for (const Linear& linear : other.linears) {
       const Linear& first = common().linear(linear.id);
       alike = alike && linear.in == first.in && linear.out == first.out &&

@@ -179,14 +179,6 @@ TEST_CASE("a Gemma's norms begin as 0, to which 1 is added") {
   CHECK(norm.shape_of(norm.sources[0]) == std::vector<std::int64_t>{20});
 }
 
-TEST_CASE("norms of single heads with an offset are refused") {
-  LlamaConfig m = model(false);
-  m.model_type = ModelType::kQwen3;
-  ModelSpec spec = spec_of(m);
-  spec.norm_offset = 1;
-  CHECK_THROWS_WITH(make_layout(spec), "norms of single heads have no offset");
-}
-
 TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
   LlamaConfig m = model(false);
   m.model_type = ModelType::kSmolLm3;

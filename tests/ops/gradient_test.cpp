@@ -117,6 +117,7 @@ TEST_CASE("the gradient of a bias is the derivative of the sum", "[ops]") {
 }
 
 TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]") {
+  const double offset = GENERATE(0.0, 1.0);
   Bench b;
   const Shape shape{2, 3, 4};
   const Values x = random_values(1, 24, kF64);
@@ -129,6 +130,7 @@ TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]"
     op.weight = b.in(weight_in, {4});
     op.y = b.runner.output(kF64, shape);
     op.rstd = b.runner.output(kF64, {2, 3});
+    op.offset = offset;
     b.runner.run(op);
     return std::pair{b.runner.download(op.y), b.runner.download(op.rstd)};
   };
@@ -141,6 +143,7 @@ TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]"
   op.dx = b.runner.output(kF64, shape);
   op.d_weight = b.in(Values(4), {4});
   op.workspace = b.runner.output(kF64, {HeadNormBackward::kWorkspaceRows, 4});
+  op.offset = offset;
   b.runner.run(op);
   const Values dx = b.runner.download(op.dx);
   const Values d_weight = b.runner.download(op.d_weight);

@@ -143,6 +143,7 @@ TEST_CASE("norms of heads follow the formula, forward and backward", "[ops]") {
       for (const RopeCase& c : rope_cases()) {
         for (const bool in_place : {false, true}) {
           outputs.push_back(check_head_norm(runner, dtype, c, in_place));
+          outputs.push_back(check_head_norm(runner, dtype, c, in_place, 1.0));
         }
       }
     }

@@ -202,7 +202,10 @@ TEST_CASE("norms of heads on cuda follow the formula", "[cuda]") {
         for (const bool in_place : {false, true}) {
           INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
                               << c.head_dim);
-          repeated(runner, [&](OpRunner& r) { return check_head_norm(r, dtype, c, in_place); });
+          for (const double offset : {0.0, 1.0}) {
+            repeated(runner,
+                     [&](OpRunner& r) { return check_head_norm(r, dtype, c, in_place, offset); });
+          }
         }
       }
     }

@@ -66,7 +66,8 @@ inline constexpr RopeForm kRopeForms[] = {{1, RopePairs::kHalves},
 /// Heads have `head_dim` elements that are rotated, and others as `form` says.
 Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeForm& form);
 /// Norms of heads, forward and backward.
-Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place);
+Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place,
+                        double offset = 0);
 
 /// Rows go to places apart from each other in a cache with other gaps.
 Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c);

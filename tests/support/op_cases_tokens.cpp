@@ -138,6 +138,7 @@ struct NormedHead {
   const double* x;
   const double* dy;
   const double* weight;
+  double offset;  ///< of weights; where it is not 0, its sum with one is rounded
   std::size_t size;
   double rstd = 0;
 
@@ -147,8 +148,8 @@ struct NormedHead {
     for (std::size_t i = 0; i < size; ++i) squares += x[i] * x[i];
     rstd = 1 / std::sqrt(squares / width + eps);
     for (std::size_t i = 0; i < size; ++i) {
-      y[i] = x[i] * rstd * weight[i];
-      y_error[i] = (width / 2 + 6) * std::abs(y[i]);
+      y[i] = x[i] * rstd * (weight[i] + offset);
+      y_error[i] = (width / 2 + 6 + (offset == 0 ? 0 : 1)) * std::abs(y[i]);
     }
   }
   /// `given_rstd` is that of forward, rounded to A.
@@ -157,23 +158,25 @@ struct NormedHead {
     double sum = 0;
     double magnitude = 0;
     for (std::size_t i = 0; i < size; ++i) {
-      const double term = weight[i] * dy[i] * x[i] * given_rstd;
+      const double term = (weight[i] + offset) * dy[i] * x[i] * given_rstd;
       sum += term;
       magnitude += std::abs(term);
     }
     for (std::size_t i = 0; i < size; ++i) {
-      const double g = weight[i] * dy[i];
+      const double g = (weight[i] + offset) * dy[i];
       const double xhat = x[i] * given_rstd;
       dx[i] = given_rstd * (g - xhat * sum / width);
-      dx_error[i] = 5 * given_rstd * std::abs(g) +
-                    (width + 9) * given_rstd * std::abs(xhat) * magnitude / width;
+      dx_error[i] =
+          (offset == 0 ? 5 : 6) * given_rstd * std::abs(g) +
+          (width + (offset == 0 ? 9 : 10)) * given_rstd * std::abs(xhat) * magnitude / width;
     }
   }
 };
 
 }  // namespace
 
-Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place) {
+Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place,
+                        double offset) {
   runner.reset();
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.heads, c.head_dim};
@@ -193,8 +196,11 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
   for (std::size_t i = 0; i < size; ++i) d_weight.error[i] = std::abs(before[i]);
   for (std::size_t h = 0; h < given_rstd.size(); ++h) {
     const std::size_t at = h * size;
-    NormedHead head{
-        .x = x.data() + at, .dy = dy.data() + at, .weight = weight.data(), .size = size};
+    NormedHead head{.x = x.data() + at,
+                    .dy = dy.data() + at,
+                    .weight = weight.data(),
+                    .offset = offset,
+                    .size = size};
     head.forward(eps, y.values.data() + at, y.error.data() + at);
     rstd.values[h] = head.rstd;
     rstd.error[h] = (static_cast<double>(size) / 2 + 4) * head.rstd;
@@ -217,14 +223,16 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
       .rstd = runner.upload(given_rstd, accumulator, {c.tokens, c.heads}),
       .dx = in_place ? d_dy : runner.output(dtype, shape, stride),
       .d_weight = runner.upload(before, accumulator, {c.head_dim}),
-      .workspace = runner.output(accumulator, {HeadNormBackward::kWorkspaceRows, c.head_dim})};
+      .workspace = runner.output(accumulator, {HeadNormBackward::kWorkspaceRows, c.head_dim}),
+      .offset = offset};
   runner.run(backward);
   const HeadNormForward forward{
       .x = d_x,
       .weight = d_w,
       .y = in_place ? d_x : runner.output(dtype, shape, stride),
       .rstd = in_place ? TensorView{} : runner.output(accumulator, {c.tokens, c.heads}),
-      .eps = eps};
+      .eps = eps,
+      .offset = offset};
   runner.run(forward);
   Outputs got{runner.download(forward.y), runner.download(backward.dx),
               runner.download(backward.d_weight)};

@@ -170,8 +170,8 @@ struct ModelSpec {
   /// Returns a layer that stands for all of them in what all kinds have in common.
   [[nodiscard]] const LayerSpec& common() const { return kinds.front(); }
   /// Throws std::logic_error if a kind attends otherwise than the first one, or has a linear of
-  /// another width, if it has a bias or a norm where the first one has none or the reverse, if a
-  /// linear with a bias has a multiplier, or if heads are normalised one by one with a norm_offset.
+  /// another width, if it has a bias or a norm where the first one has none or the reverse, or if a
+  /// linear with a bias has a multiplier.
   void require_common() const;
   /// Returns the elements of all weights; those of a tied embedding count once.
   [[nodiscard]] std::int64_t parameter_count() const;

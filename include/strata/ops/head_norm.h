@@ -8,8 +8,8 @@
 
 namespace strata {
 
-/// y = x * rsqrt(mean(x^2) + eps) * weight, head by head, computed in A and rounded once. In place
-/// is allowed.
+/// y = x * rsqrt(mean(x^2) + eps) * (weight + offset), head by head, computed in A and rounded
+/// once. In place is allowed.
 struct HeadNormForward {
   static constexpr std::string_view kName = "head_norm_forward";
   ConstTensorView x;       ///< [N, heads, D] X; rows may be strided
@@ -17,12 +17,13 @@ struct HeadNormForward {
   TensorView y;            ///< [N, heads, D] X; rows may be strided
   TensorView rstd;         ///< [N, heads] A, kept for backward, or absent
   double eps = 1e-5;
+  double offset = 0;  ///< of weights: 1 where a family's files have weights less 1
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;
 };
 
-/// With xhat = x * rstd and g = weight * dy:
+/// With xhat = x * rstd and g = (weight + offset) * dy:
 /// dx = rstd * (g - xhat * mean(g * xhat)) over a head, d_weight += sum over n and heads of
 /// dy * xhat. In place (dx == dy) is allowed. The sum runs in a fixed order.
 struct HeadNormBackward {
@@ -34,6 +35,7 @@ struct HeadNormBackward {
   TensorView dx;           ///< [N, heads, D] X; rows may be strided
   TensorView d_weight;     ///< [D] A, added to
   TensorView workspace;    ///< [kWorkspaceRows, D] A: partial sums; the cpu backend ignores it
+  double offset = 0;       ///< as in forward
   static constexpr std::int64_t kWorkspaceRows = 256;
   void check() const;
   [[nodiscard]] Accesses accesses() const;

@@ -2,8 +2,8 @@
 // both through operators.h. It takes bf16 and f32, heads of any width and alignment, and gives the
 // same bits in every run; the backward's operator brings the workspace.
 //
-// y = x * rstd * weight with rstd = 1 / sqrt(mean(x^2) + eps); with xhat = x * rstd, g = weight *
-// dy:
+// y = x * rstd * (weight + offset) with rstd = 1 / sqrt(mean(x^2) + eps); with xhat = x * rstd and
+// g = (weight + offset) * dy:
 //   dx = rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over tokens and heads of dy * xhat.
 //
 // Shapes: x, y, dy, dx [N, heads, D], rows may be strided; weight and d_weight [D]; rstd [N,
@@ -53,6 +53,7 @@ struct Forward {
   Rows<T> y;
   float* rstd;  ///< may be null
   float eps;
+  float offset;  ///< of weights
 };
 
 template <class T, int W>
@@ -77,6 +78,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
     float weight[W];
     load(x + c, values);
     load(p.weight + c, weight);
+    add_offset(weight, p.offset);
     normalise(values, weight, rstd);
     store(y + c, values);
   }
@@ -91,6 +93,7 @@ struct Backward {
   Rows<T> dx;
   float* workspace;  ///< [gridDim.x, D]
   std::int64_t heads_per_block;
+  float offset;  ///< of weights
 };
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -112,6 +115,7 @@ __device__ __forceinline__ void differentiate_head(const Backward<T>& p, const H
     load(dy + c, g);
     load(x + c, values);
     load(p.weight + c, weight);
+    add_offset(weight, p.offset);
 #pragma unroll
     for (int i = 0; i < W; ++i) dot += (weight[i] * g[i]) * (values[i] * rstd);
   }
@@ -120,6 +124,7 @@ __device__ __forceinline__ void differentiate_head(const Backward<T>& p, const H
     load(dy + c, g);
     load(x + c, values);
     load(p.weight + c, weight);
+    add_offset(weight, p.offset);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       const float xhat = values[i] * rstd;
@@ -174,7 +179,8 @@ void enqueue(const Context& context, const HeadNormForward& op) {
                       .weight = data<T>(op.weight),
                       .y = Rows<T>(op.y),
                       .rstd = data<float>(op.rstd),
-                      .eps = static_cast<float>(op.eps)},
+                      .eps = static_cast<float>(op.eps),
+                      .offset = static_cast<float>(op.offset)},
            heads);
   });
 }
@@ -200,7 +206,8 @@ void enqueue(const Context& context, const HeadNormBackward& op) {
                        .rstd = data<float>(op.rstd),
                        .dx = Rows<T>(op.dx),
                        .workspace = data<float>(op.workspace),
-                       .heads_per_block = per_block},
+                       .heads_per_block = per_block,
+                       .offset = static_cast<float>(op.offset)},
            heads);
   });
   add_partial_rows(
