@@ -45,6 +45,12 @@ def inverse_frequencies(head_dim, theta, scaling=None):
     return plain * (keep + (1 - keep) / scaling["factor"])
 
 
+def rotate_neighbours(x, cos, sin):
+    """Rotary embedding of pairs of neighbours; cos and sin broadcast against [..., heads, D/2]."""
+    first, second = x[..., ::2], x[..., 1::2]
+    return torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1).flatten(-2)
+
+
 def rotate(x, cos, sin):
     """Half-split rotary embedding; cos and sin broadcast against [..., heads, D/2]."""
     first, second = x.chunk(2, dim=-1)

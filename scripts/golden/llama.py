@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
-from common import inverse_frequencies, relative_error, require, rotate
+from common import inverse_frequencies, relative_error, require, rotate, rotate_neighbours
 
 IGNORE = -100
 OPTIMIZER = {
@@ -70,7 +70,7 @@ def seen_through(window, mask):
 
 def unfused(c, weights):
     """The weights under a LLaMA's names: q, k, v, gate and up each by itself."""
-    if c["model_type"] != "phi3":
+    if c["model_type"] not in ("phi3", "glm4"):
         return weights
     queries, keys = (c[heads] * head_dim(c) for heads in ("num_attention_heads", "num_key_value_heads"))
     result = {}
@@ -84,6 +84,15 @@ def unfused(c, weights):
         else:
             result[name] = weight
     return result
+
+
+def norm_names(c):
+    """What the norms before and after attention are called, and those before and after the MLP; "" where there is none."""
+    if c["model_type"] == "olmo2":
+        return "", "post_attention_layernorm", "", "post_feedforward_layernorm"
+    if c["model_type"] == "glm4":
+        return "input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"
+    return "input_layernorm", "", "post_attention_layernorm", ""
 
 
 def embedding_scale(c):
@@ -117,17 +126,17 @@ def small_llama(c, weights, batch):
     def linear(x, name):
         return x @ weights[name + ".weight"].T + weights.get(name + ".bias", 0)
 
-    def before(x, name):
-        return x if c["model_type"] == "olmo2" else norm(x, name)
-
-    def after(x, name):
-        return norm(x, name) if c["model_type"] == "olmo2" else x
-
+    turn = rotate_neighbours if c["model_type"] == "glm4" else rotate
+    before_attention, after_attention, before_mlp, after_mlp = norm_names(c)
     branch = c.get("residual_multiplier", 1)
     x = weights["model.embed_tokens.weight"][batch["tokens"]] * embedding_scale(c)
     for layer in range(c["num_hidden_layers"]):
         at = f"model.layers.{layer}."
-        h = before(x, at + "input_layernorm")
+
+        def optional(x, name):
+            return norm(x, at + name) if name else x
+
+        h = optional(x, before_attention)
         q, k = linear(h, at + "self_attn.q_proj"), linear(h, at + "self_attn.k_proj")
         if c["model_type"] == "olmo2":
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
@@ -138,18 +147,18 @@ def small_llama(c, weights, batch):
         if c.get("no_rope_layers", [1] * c["num_hidden_layers"])[layer]:
             width = rotary_width(c)
             q, k = (
-                torch.cat((rotate(t[..., :width], cos, sin), t[..., width:]), dim=-1) for t in (q, k)
+                torch.cat((turn(t[..., :width], cos, sin), t[..., width:]), dim=-1) for t in (q, k)
             )
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
         scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
         hidden = ~seen_through(windows(c)[layer], mask)
         shares = scores.masked_fill(hidden, -torch.inf).softmax(-1)
         o = torch.einsum("rhts,rshd->rthd", shares, v).reshape(rows, length, heads * dim)
-        x = x + after(branch * linear(o, at + "self_attn.o_proj"), at + "post_attention_layernorm")
-        h = before(x, at + "post_attention_layernorm")
+        x = x + optional(branch * linear(o, at + "self_attn.o_proj"), after_attention)
+        h = optional(x, before_mlp)
         gate, up = linear(h, at + "mlp.gate_proj"), linear(h, at + "mlp.up_proj")
         down = branch * linear(activation(c, gate) * up, at + "mlp.down_proj")
-        x = x + after(down, at + "post_feedforward_layernorm")
+        x = x + optional(down, after_mlp)
     x = norm(x, "model.norm")
     logits = linear(x, "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
     return logits / c.get("logits_scaling", 1)

@@ -335,6 +335,24 @@ MODELS = {
         tokens=16,
         packed=True,
     ),
+    "glm4": Model(
+        config(
+            71,
+            20,
+            26,
+            2,
+            4,
+            2,
+            architectures=["Glm4ForCausalLM"],
+            model_type="glm4",
+            attention_bias=True,
+            head_dim=12,
+            partial_rotary_factor=0.5,
+            pad_token_id=None,
+        ),
+        tokens=16,
+        packed=True,
+    ),
 }
 
 
@@ -344,8 +362,8 @@ def biased(c, name):
         return False
     if c["model_type"] == "qwen2":
         return name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-    if name == "self_attn.o_proj" and c["model_type"] == "seed_oss":
-        return c["attention_out_bias"]
+    if name == "self_attn.o_proj" and c["model_type"] in ("seed_oss", "glm4"):
+        return c.get("attention_out_bias", False)
     return c["attention_bias"] if name.startswith("self_attn.") else c["mlp_bias"]
 
 
@@ -365,6 +383,9 @@ def draw_weights(c, rng):
             "self_attn.qkv_proj": (queries + 2 * keys, hidden),
             "mlp.gate_up_proj": (2 * ffn, hidden),
         }
+    if c["model_type"] == "glm4":
+        del linears["mlp.gate_proj"], linears["mlp.up_proj"]
+        linears["mlp.gate_up_proj"] = (2 * ffn, hidden)
     shapes = {"model.embed_tokens.weight": (c["vocab_size"], hidden)}
     for layer in range(c["num_hidden_layers"]):
         of_layer = {
@@ -379,6 +400,8 @@ def draw_weights(c, rng):
         if c["model_type"] == "olmo2":
             of_layer |= {"self_attn.q_norm": (queries,), "self_attn.k_norm": (keys,)}
             of_layer["post_feedforward_layernorm"] = of_layer.pop("input_layernorm")
+        if c["model_type"] == "glm4":
+            of_layer |= {"post_self_attn_layernorm": (hidden,), "post_mlp_layernorm": (hidden,)}
         at = f"model.layers.{layer}."
         shapes |= {f"{at}{name}.weight": shape for name, shape in of_layer.items()}
         shapes |= {f"{at}{name}.bias": shape[:1] for name, shape in of_layer.items() if biased(c, name)}

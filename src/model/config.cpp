@@ -129,8 +129,9 @@ void LlamaConfig::fields(FieldList& f) {
       "differ in the class that they name. Beside that, phi3 has q, k and v in one tensor and "
       "gate and up in another, qwen2 has biases on q, k and v, qwen3 normalises their heads of q "
       "and k, granite has multipliers, olmo2 has its norms after what they were before and norms "
-      "of q and k, seed_oss has biases of its own, gemma has GELU and other norms, and smollm3 "
-      "has layers that do not rotate. Set it to have a new model in the files of a family.");
+      "of q and k, seed_oss has biases of its own, gemma has GELU and other norms, smollm3 has "
+      "layers that do not rotate, and glm4 has norms before and after, and rotates neighbours. Set "
+      "it to have a new model in the files of a family.");
   add_sizes(*this, f);
   f.add("max_position_embeddings", max_position_embeddings,
         "Says how many tokens the longest row has that the model is made for. Raise it to train "
@@ -144,7 +145,7 @@ void LlamaConfig::fields(FieldList& f) {
         "stretched to longer rows, such as Llama 3.1.");
   f.add("partial_rotary_factor", partial_rotary_factor,
         "Sets the share of each head that is rotated, from its first element on. It belongs to a "
-        "model's weights, and of the families only phi3 has it.")
+        "model's weights, and of the families only phi3 and glm4 have it.")
       .above(0);
   f.add("no_rope_layers", no_rope_layers,
         "Says for each layer whether it rotates queries and keys, 1 or 0; null has every fourth "
@@ -168,8 +169,9 @@ void LlamaConfig::fields(FieldList& f) {
         "large share of the parameters.");
   f.add("attention_bias", attention_bias,
         "Gives q, k, v and the projection after attention biases. It belongs to a model's weights, "
-        "and of the families only llama, qwen3, olmo2, seed_oss, gemma and smollm3 have it; qwen2 "
-        "has its biases without it, and seed_oss has attention_out_bias for the projection.");
+        "and of the families only llama, qwen3, olmo2, seed_oss, gemma, smollm3 and glm4 have it; "
+        "qwen2 has its biases without it, seed_oss has attention_out_bias for the projection, and "
+        "glm4 has none there.");
   f.add("mlp_bias", mlp_bias,
         "Gives gate, up and down biases. It belongs to a model's weights, and of the families only "
         "llama, seed_oss and smollm3 have it.");

@@ -17,13 +17,14 @@ struct FamilyKey {
   std::initializer_list<ModelType> families;
 };
 inline constexpr std::initializer_list<ModelType> kWithAttentionBias = {
-    ModelType::kLlama,   ModelType::kQwen3, ModelType::kOlmo2,
-    ModelType::kSeedOss, ModelType::kGemma, ModelType::kSmolLm3};
+    ModelType::kLlama, ModelType::kQwen3,   ModelType::kOlmo2, ModelType::kSeedOss,
+    ModelType::kGemma, ModelType::kSmolLm3, ModelType::kGlm4};
 inline constexpr std::initializer_list<ModelType> kWithAttentionOutBias = {ModelType::kSeedOss};
 inline constexpr std::initializer_list<ModelType> kWithMlpBias = {
     ModelType::kLlama, ModelType::kSeedOss, ModelType::kSmolLm3};
 inline constexpr std::initializer_list<ModelType> kWithMultipliers = {ModelType::kGranite};
-inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelType::kPhi3};
+inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelType::kPhi3,
+                                                                          ModelType::kGlm4};
 inline constexpr std::initializer_list<ModelType> kWithLayersUnrotated = {ModelType::kSmolLm3};
 inline constexpr std::initializer_list<ModelType> kWithWindow = {
     ModelType::kMistral, ModelType::kPhi3, ModelType::kQwen2, ModelType::kQwen3};

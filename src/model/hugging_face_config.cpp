@@ -134,6 +134,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   }
   if (!json.contains("head_dim")) config.head_dim = model_class.head_dim;
   config.rope_theta = model_class.rope_theta;
+  config.partial_rotary_factor = model_class.partial_rotary_factor;
   config.attention_multiplier = model_class.attention_multiplier;
   config.attention_bias = model_class.attention_bias;
   config.tie_word_embeddings = model_class.tie_word_embeddings;

@@ -60,12 +60,19 @@ Json value_of(const Field& field) {
 /// Returns whether set_windows() writes what the key says.
 bool is_window_key(std::string_view key) { return key == "sliding_window" || key == "layer_types"; }
 
+/// Returns whether set_rope() does.
+bool is_rope_key(std::string_view key) {
+  return key.starts_with("rope_") || key == "partial_rotary_factor";
+}
+
 /// Sets what a config says of the rotary embedding in the keys that all versions of transformers
 /// read, and takes out those that might contradict them.
 void set_rope(Json& json, const LlamaConfig& config, const FieldList& fields) {
   json.erase("rope_parameters");
   json.erase("original_max_position_embeddings");
-  for (const char* key : {"rope_theta", "rope_scaling"}) json[key] = value_of(*fields.find(key));
+  for (const char* key : {"rope_theta", "rope_scaling", "partial_rotary_factor"}) {
+    if (has_key(config.model_type, key)) json[key] = value_of(*fields.find(key));
+  }
   // A Phi-3 has the original length outside of the scaling, and 4096 where it is missing.
   if (config.model_type == ModelType::kPhi3 && json["rope_scaling"].contains(kOriginalLength)) {
     json[kOriginalLength] = json["rope_scaling"][kOriginalLength];
@@ -88,8 +95,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     for (const Field& field : fields.all()) keys.push_back(field.key);
   }
   for (const std::string& key : keys) {
-    if (key.starts_with("rope_") || !has_key(config.model_type, key)) continue;
-    if (is_window_key(key)) continue;
+    if (is_rope_key(key) || is_window_key(key) || !has_key(config.model_type, key)) continue;
     json[key] = value_of(*fields.find(key));
     if (!json[key].is_null()) continue;
     json.erase(key);
@@ -101,9 +107,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
     if (key == "attention_multiplier" && own.attention_multiplier)
       json[key] = spec_of(config).common().attention.scale;
   }
-  if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
-    set_rope(json, config, fields);
-  }
+  if (std::ranges::any_of(keys, is_rope_key)) set_rope(json, config, fields);
   if (std::ranges::any_of(keys, is_window_key)) set_windows(json, config);
   // Transformers 5 writes dtype and reads both.
   if (json.contains("dtype")) json["dtype"] = torch_name(weight);

@@ -33,6 +33,7 @@ struct ModelClass {
   std::optional<std::int64_t> original_length{};      ///< absent: max_position_embeddings
   WindowSwitch window_switch = WindowSwitch::kNone;
   double rope_theta = 10000;
+  double partial_rotary_factor = 1;
   bool tie_word_embeddings = false;
   bool attention_bias = false;
   std::optional<double> attention_multiplier{};  ///< absent: 1 / sqrt(D)
@@ -119,6 +120,16 @@ inline constexpr ModelClass kModelClasses[] = {
      .rope_theta = 2e6,
      .tie_word_embeddings = true,
      .new_keys = R"({"use_sliding_window": false, "pad_token_id": null})"},
+    {.name = "Glm4ForCausalLM",
+     .type = ModelType::kGlm4,
+     .models = "GLM-4-0414 and GLM-Z1, 9B and 32B",
+     .max_position_embeddings = 131072,
+     .rms_norm_eps = 1.5625e-7,
+     .num_key_value_heads = 2,
+     .head_dim = 128,
+     .partial_rotary_factor = 0.5,
+     .attention_bias = true,
+     .new_keys = R"({"pad_token_id": null})"},
 };
 static_assert(std::size(kModelClasses) == std::size(kModelTypeNames));
 

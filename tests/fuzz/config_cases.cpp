@@ -48,6 +48,7 @@ const std::vector<Config>& flavours() {
       {{"model.model_type", "\"smollm3\""}},
       {{"model.model_type", "\"phi3\""}, {"model.partial_rotary_factor", "0.5"}},
       {{"model.model_type", "\"qwen3\""}, {"model.sliding_window", "3"}},
+      {{"model.model_type", "\"glm4\""}, {"model.attention_bias", "true"}},
       {{"memory.device_limit", "\"24GiB\""}, {"memory.host_limit", "\"128GiB\""}},
       {{"memory.spill_limit", "\"1MiB\""}, {"hardware.peak_tflops", "100"}},
       {{"hardware.product_tflops", "1"},

@@ -141,6 +141,41 @@ TEST_CASE("the first Gemma is read with its activation under all names that tran
                     ContainsSubstring("takes 16, no divisor"));
 }
 
+TEST_CASE("a GLM-4 is read with the part of heads that its class rotates, and with biases") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("Glm4ForCausalLM", "glm4", more));
+  };
+  const LlamaConfig c = load("");
+  CHECK(c.model_type == ModelType::kGlm4);
+  CHECK(c.partial_rotary_factor == 0.5);
+  CHECK(c.rotary_width() == 64);
+  CHECK(c.attention_bias);
+  CHECK(c.kv_heads() == 2);
+  CHECK(c.rms_norm_eps == 1.5625e-7);
+  CHECK(c.max_position_embeddings == 131072);
+  require_written(c);
+  // what the files of GLM-4-0414 have
+  CHECK(load(R"("head_dim": 128, "partial_rotary_factor": 0.5, "rope_theta": 10000.0,
+      "attention_bias": true, "attention_dropout": 0.0, "hidden_act": "silu",
+      "num_key_value_heads": 2, "rms_norm_eps": 1.5625e-7, "tie_word_embeddings": false)") == c);
+  CHECK_FALSE(load(R"("attention_bias": false)").attention_bias);
+  CHECK_THROWS_WITH(load(R"("mlp_bias": true)"), ContainsSubstring("mlp_bias"));
+  CHECK_THROWS_WITH(parse(text_of("Glm4MoeForCausalLM", "glm4_moe", "")),
+                    ContainsSubstring("found [\"Glm4MoeForCausalLM\"]"));
+}
+
+TEST_CASE("the part of heads that is rotated stays when another key of the rotation changes") {
+  const std::string file = text_of(
+      "Glm4ForCausalLM", "glm4",
+      R"("rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.25})");
+  LlamaConfig c = parse(file);
+  CHECK(c.partial_rotary_factor == 0.25);
+  c.rope_theta = 1000;
+  CHECK(parse(llama_config_text(c, DType::kBF16, file)) == c);
+  c.partial_rotary_factor = 1;
+  CHECK(parse(llama_config_text(c, DType::kBF16, file)) == c);
+}
+
 TEST_CASE("keys of one family are refused in a config of another") {
   LlamaConfig c = parse(text_of("LlamaForCausalLM", "llama", ""));
   c.residual_multiplier = 0.5;

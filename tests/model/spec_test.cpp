@@ -179,6 +179,30 @@ TEST_CASE("a Gemma's norms begin as 0, to which 1 is added") {
   CHECK(norm.shape_of(norm.sources[0]) == std::vector<std::int64_t>{20});
 }
 
+TEST_CASE(
+    "a GLM-4 has norms around its branches, pairs of neighbours and one tensor of gate and up") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kGlm4;
+  m.attention_bias = true;
+  const ModelSpec spec = spec_of(m);
+  const LayerSpec& layer = spec.common();
+  CHECK(layer.attention.rope.pairs == RopePairs::kNeighbours);
+  CHECK(layer.linear(LinearId::kQkv).bias_elements() == 24 + 12 + 12);
+  CHECK(!layer.linear(LinearId::kAttentionOut).has_bias());
+  REQUIRE(layer.linear(LinearId::kGateUp).sources.size() == 1);
+  CHECK(layer.linear(LinearId::kGateUp).sources.front().rows == 54);
+  const ModelLayout layout = make_layout(spec);
+  const Block& block = layout.blocks[layout.block_of_layer(1)];
+  REQUIRE(block.segments.size() == 9);
+  const auto source = [&](std::size_t segment) { return block.segments[segment].sources[0].name; };
+  CHECK(source(0) == "model.layers.1.input_layernorm.weight");
+  CHECK(source(3) == "model.layers.1.post_attention_layernorm.weight");
+  CHECK(source(4) == "model.layers.1.mlp.gate_up_proj.weight");
+  CHECK(source(6) == "model.layers.1.post_self_attn_layernorm.weight");
+  CHECK(source(7) == "model.layers.1.post_mlp_layernorm.weight");
+  CHECK(source(8) == "model.layers.1.self_attn.q_proj.bias");
+}
+
 TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
   LlamaConfig m = model(false);
   m.model_type = ModelType::kSmolLm3;

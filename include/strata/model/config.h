@@ -29,13 +29,15 @@ enum class ModelType : std::uint8_t {
   kSeedOss,  ///< biases as its config says
   kGemma,    ///< the first Gemma: gated by GELU, norms of 1 + weight, embeddings times sqrt(C)
   kSmolLm3,  ///< without a window; some layers do not rotate
+  kGlm4,     ///< norms also come after attention and the MLP; neighbours are rotated as pairs
 };
 inline constexpr EnumName<ModelType> kModelTypeNames[] = {
     {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"},
     {ModelType::kPhi3, "phi3"},   {ModelType::kQwen2, "qwen2"},
     {ModelType::kQwen3, "qwen3"}, {ModelType::kGranite, "granite"},
     {ModelType::kOlmo2, "olmo2"}, {ModelType::kSeedOss, "seed_oss"},
-    {ModelType::kGemma, "gemma"}, {ModelType::kSmolLm3, "smollm3"}};
+    {ModelType::kGemma, "gemma"}, {ModelType::kSmolLm3, "smollm3"},
+    {ModelType::kGlm4, "glm4"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {

@@ -20,6 +20,7 @@ ModelSpec spec_of(const LlamaConfig& config) {
     case ModelType::kOlmo2: return olmo2_spec(config);
     case ModelType::kGemma: return gemma_spec(config);
     case ModelType::kSmolLm3: return smollm3_spec(config);
+    case ModelType::kGlm4: return glm4_spec(config);
   }
   throw std::logic_error("the model is of no family");
 }

@@ -14,6 +14,7 @@ namespace strata {
 [[nodiscard]] ModelSpec olmo2_spec(const LlamaConfig& config);
 [[nodiscard]] ModelSpec gemma_spec(const LlamaConfig& config);
 [[nodiscard]] ModelSpec smollm3_spec(const LlamaConfig& config);
+[[nodiscard]] ModelSpec glm4_spec(const LlamaConfig& config);
 
 /// Gives the linear a bias: beside each source "<name>.weight" there is a "<name>.bias".
 void give_bias(Linear& linear);

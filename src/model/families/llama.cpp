@@ -55,6 +55,7 @@ bool has_bias(const LlamaConfig& c, LinearId id) {
   switch (id) {
     case LinearId::kQkv: return c.attention_bias;
     case LinearId::kAttentionOut:
+      if (c.model_type == ModelType::kGlm4) return false;
       return c.model_type == ModelType::kSeedOss ? c.attention_out_bias : c.attention_bias;
     case LinearId::kGateUp:
     case LinearId::kDown: return c.mlp_bias;
