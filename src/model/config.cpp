@@ -120,6 +120,37 @@ void add_sizes(LlamaConfig& c, FieldList& f) {
       .from(1, kMostHeadDim);
 }
 
+void add_positions(LlamaConfig& c, FieldList& f) {
+  f.add("max_position_embeddings", c.max_position_embeddings,
+        "Says how many tokens the longest row has that the model is made for. Raise it to train "
+        "with a data.sequence_length above it, which is refused.")
+      .from(1);
+  f.add("rope_theta", c.rope_theta,
+        "Sets the base of the rotary embedding's wavelengths. Raise it for a model of long rows.")
+      .above(0);
+  f.add("rope_scaling", c.rope_scaling,
+        "Scales the rotary embedding's wavelengths; null scales none. Set it for models that were "
+        "stretched to longer rows, such as Llama 3.1.");
+  f.add("partial_rotary_factor", c.partial_rotary_factor,
+        "Sets the share of each head that is rotated, from its first element on. It belongs to a "
+        "model's weights, and of the families only phi3 and glm4 have it.")
+      .above(0);
+  f.add("no_rope_layers", c.no_rope_layers,
+        "Says for each layer whether it rotates queries and keys, 1 or 0; null has every fourth "
+        "layer of smollm3 not rotate. It belongs to a model's weights, and of the families only "
+        "smollm3 has it.");
+  f.add(
+       "sliding_window", c.sliding_window,
+       "Sets how many tokens attention sees, the own one and those before it; null has it see all. "
+       "It belongs to a model's weights, and of the families only mistral, phi3, qwen2 and qwen3 "
+       "have it.")
+      .from(1);
+  f.add("layer_types", c.layer_types,
+        "Says for each layer whether it has the sliding_window, sliding_attention or "
+        "full_attention; null gives it to all. It belongs to a model's weights, and of the "
+        "families only qwen2 and qwen3 have it.");
+}
+
 }  // namespace
 
 void LlamaConfig::fields(FieldList& f) {
@@ -133,34 +164,7 @@ void LlamaConfig::fields(FieldList& f) {
       "layers that do not rotate, and glm4 has norms before and after, and rotates neighbours. Set "
       "it to have a new model in the files of a family.");
   add_sizes(*this, f);
-  f.add("max_position_embeddings", max_position_embeddings,
-        "Says how many tokens the longest row has that the model is made for. Raise it to train "
-        "with a data.sequence_length above it, which is refused.")
-      .from(1);
-  f.add("rope_theta", rope_theta,
-        "Sets the base of the rotary embedding's wavelengths. Raise it for a model of long rows.")
-      .above(0);
-  f.add("rope_scaling", rope_scaling,
-        "Scales the rotary embedding's wavelengths; null scales none. Set it for models that were "
-        "stretched to longer rows, such as Llama 3.1.");
-  f.add("partial_rotary_factor", partial_rotary_factor,
-        "Sets the share of each head that is rotated, from its first element on. It belongs to a "
-        "model's weights, and of the families only phi3 and glm4 have it.")
-      .above(0);
-  f.add("no_rope_layers", no_rope_layers,
-        "Says for each layer whether it rotates queries and keys, 1 or 0; null has every fourth "
-        "layer of smollm3 not rotate. It belongs to a model's weights, and of the families only "
-        "smollm3 has it.");
-  f.add(
-       "sliding_window", sliding_window,
-       "Sets how many tokens attention sees, the own one and those before it; null has it see all. "
-       "It belongs to a model's weights, and of the families only mistral, phi3, qwen2 and qwen3 "
-       "have it.")
-      .from(1);
-  f.add("layer_types", layer_types,
-        "Says for each layer whether it has the sliding_window, sliding_attention or "
-        "full_attention; null gives it to all. It belongs to a model's weights, and of the "
-        "families only qwen2 and qwen3 have it.");
+  add_positions(*this, f);
   f.add("rms_norm_eps", rms_norm_eps,
         "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.")
       .above(0);

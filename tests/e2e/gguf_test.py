@@ -210,6 +210,7 @@ def check_made(run, program):
 def check_refusals(run, goldens):
     run.refused(goldens / "qwen2", "head_dim is 6", "--format hf")
     run.refused(goldens / "smollm3", "no_rope_layers says of layer 1", "--format hf")
+    run.refused(goldens / "mistral_window", "sliding_window is 9", "--format hf")
     for name, keys, words in [
             ("dynamic", {"model_type": "llama", "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ["dynamic"]),
             ("truncate", {"model_type": "llama", "rope_scaling": {**YARN, "truncate": False}}, ["truncate is false"]),
