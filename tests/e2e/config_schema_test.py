@@ -50,7 +50,7 @@ CHANGES = [
     ("run.sample_prompts", ["a", "b"], True),
     ("run.sample_prompts", "a", False),
     ("model.no_rope_layers", ["a"], False),
-    ("model.layer_types", ["full_attention"], True),
+    ("model.layer_types", None, True),
     ("model.layer_types", [1], False),
     ("run.sample_prompts", ["a", {"messages": [{"role": "user", "content": "b"}]}], True),
     ("run.sample_prompts", [{"prompt": "b"}], False),
