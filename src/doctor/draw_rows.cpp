@@ -110,6 +110,19 @@ void draw(ResidualAdd& op, TrialTensors& t, const TrialShape& s) {
   op.y = t.out("y", t.compute(), {s.tokens, s.width}, {.accumulator = 1}, s.gap);
 }
 
+void draw(SoftCapForward& op, TrialTensors& t, const TrialShape& s) {
+  op.x = t.x(1, {s.tokens, s.width}, s.gap);
+  op.y = t.out("y", t.compute(), {s.tokens, s.width}, {.accumulator = 32}, 2 * s.gap);
+  op.cap = 1.5;
+}
+
+void draw(SoftCapBackward& op, TrialTensors& t, const TrialShape& s) {
+  op.dy = t.x(1, {s.tokens, s.width}, s.gap);
+  op.y = t.x(2, {s.tokens, s.width}, 2 * s.gap);
+  op.dx = t.out("dx", t.compute(), {s.tokens, s.width}, {.accumulator = 8}, s.gap);
+  op.cap = 8;
+}
+
 void draw(BiasAdd& op, TrialTensors& t, const TrialShape& s) {
   op.x = t.x(1, {s.tokens, s.width}, s.gap);
   op.bias = t.x(2, {s.width});

@@ -262,6 +262,9 @@ TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const Const
                        .eps = spec_.norm_eps,
                        .offset = spec_.norm_offset},
               .product = linear_by_row(head_n, w.projection, logits, spec_.logits_scale)});
+  if (spec_.logits_cap > 0) {
+    run(SoftCapForward{.x = logits, .y = logits, .cap = spec_.logits_cap});
+  }
   return logits;
 }
 

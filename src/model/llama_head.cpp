@@ -12,10 +12,11 @@ namespace strata {
 struct Llama::HeadChunk {
   std::int64_t begin = 0;  ///< first token
   std::int64_t count = 0;
-  ConstTensorView x;  ///< [count, C] X
-  TensorView n;       ///< [count, C] X, x normalised
-  TensorView rstd;    ///< [count] A
-  TensorView logits;  ///< [count, V] X, strided; their gradient if there is a grad_scale
+  ConstTensorView x;    ///< [count, C] X
+  TensorView n;         ///< [count, C] X, x normalised
+  TensorView rstd;      ///< [count] A
+  TensorView logits;    ///< [count, V] X, strided; capped, or overwritten by their gradient
+  TensorView d_logits;  ///< as logits, of what the projection gives; there with a grad_scale
 };
 
 std::int64_t Llama::logits_stride(std::int64_t vocabulary) {
@@ -36,21 +37,26 @@ ConstTensorView Llama::last_logits() const {
                     Shape{sizes_.head_chunk, spec_.vocabulary}, logits_stride(spec_.vocabulary));
 }
 
-/// Runs norm, logits and loss of the chunk of tokens that begins at `begin`. With a `grad_scale`
-/// the logits become their gradient.
+/// Runs norm, logits and loss of the chunk of tokens that begins at `begin`, and with a
+/// `grad_scale` the gradient of logits, in their place if nothing caps them.
 Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                                    const CellBatch& batch, std::int64_t begin,
                                    ConstTensorView grad_scale, ConstTensorView x, TensorView loss) {
   const LlamaScratch& s = memory_.scratch;
   const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
+  const auto rows_of = [&](const TensorView& all) {
+    return TensorView(all.data, sizes_.compute, Shape{count, spec_.vocabulary},
+                      logits_stride(spec_.vocabulary));
+  };
+  const bool capped = spec_.logits_cap > 0;
   const HeadChunk chunk{
       .begin = begin,
       .count = count,
       .x = x.slice_rows(begin, count),
       .n = s.head_n.slice_rows(0, count),
       .rstd = s.head_rstd.slice_rows(0, count),
-      .logits = TensorView(s.head_logits.data, sizes_.compute, Shape{count, spec_.vocabulary},
-                           logits_stride(spec_.vocabulary))};
+      .logits = rows_of(s.head_logits),
+      .d_logits = !grad_scale ? TensorView() : rows_of(capped ? s.head_d_logits : s.head_logits)};
   run(RmsNormForward{.x = chunk.x,
                      .residual = {},
                      .weight = w.norm,
@@ -60,12 +66,19 @@ Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                      .eps = spec_.norm_eps,
                      .offset = spec_.norm_offset});
   run.linear(chunk.n, w.projection, chunk.logits, spec_.logits_scale);
+  if (capped) {
+    run(SoftCapForward{.x = chunk.logits, .y = chunk.logits, .cap = spec_.logits_cap});
+  }
   run(CrossEntropy{.logits = chunk.logits,
                    .targets = batch.targets.slice_rows(begin, count),
                    .grad_scale = grad_scale,
                    .loss = loss.slice_rows(begin, count),
                    .lse = s.head_lse.slice_rows(0, count),
-                   .d_logits = grad_scale ? chunk.logits : TensorView()});
+                   .d_logits = chunk.d_logits});
+  if (capped && grad_scale) {
+    run(SoftCapBackward{
+        .dy = chunk.d_logits, .y = chunk.logits, .dx = chunk.d_logits, .cap = spec_.logits_cap});
+  }
   return chunk;
 }
 
@@ -77,8 +90,8 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
     const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
     const TensorView dn = memory_.scratch.head_dn.slice_rows(0, c.count);
-    run.input_gradient(c.logits, w.projection, dn, spec_.logits_scale);
-    run.weight_gradient(c.logits, c.n, dw.projection, spec_.logits_scale);
+    run.input_gradient(c.d_logits, w.projection, dn, spec_.logits_scale);
+    run.weight_gradient(c.d_logits, c.n, dw.projection, spec_.logits_scale);
     run(RmsNormBackward{.dy = dn,
                         .x = c.x,
                         .weight = w.norm,

@@ -74,7 +74,9 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   }
   head_n = make("scratch.head_norm", x, {z.head_chunk, spec.width});
   head_dn = make("scratch.head_d_norm", x, {z.head_chunk, spec.width});
-  head_logits = make("scratch.logits", x, {z.head_chunk, Llama::logits_stride(spec.vocabulary)});
+  const Shape logits{z.head_chunk, Llama::logits_stride(spec.vocabulary)};
+  head_logits = make("scratch.logits", x, logits);
+  if (spec.logits_cap > 0) head_d_logits = make("scratch.d_logits", x, logits);
   head_rstd = make("scratch.head_rstd", a, {z.head_chunk});
   head_lse = make("scratch.head_lse", a, {z.head_chunk});
 }

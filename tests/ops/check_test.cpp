@@ -90,6 +90,17 @@ TEST_CASE("rows that overlap or must be contiguous are refused", "[ops]") {
   REQUIRE_REFUSED(update, "m must be contiguous");
 }
 
+TEST_CASE("a smooth cap is above 0, and its tensors are alike", "[ops]") {
+  SoftCapForward op{.x = view(kBF16, {4, 8}), .y = view(kBF16, {4, 8})};
+  REQUIRE_REFUSED(op, "soft_cap_forward: cap must be above 0");
+  op.cap = 30;
+  op.y = view(kBF16, {4, 7});
+  REQUIRE_REFUSED(op, "soft_cap_forward: y must have shape [4, 8], but has [4, 7]");
+  const SoftCapBackward backward{
+      .dy = view(kBF16, {4, 8}), .y = view(kF32, {4, 8}), .dx = view(kBF16, {4, 8}), .cap = 30};
+  REQUIRE_REFUSED(backward, "soft_cap_backward: y must be bf16, but is f32");
+}
+
 TEST_CASE("a bias and its gradient have the width of the rows", "[ops]") {
   BiasAdd sum{.x = view(kBF16, {4, 8}), .bias = view(kBF16, {7}), .y = view(kBF16, {4, 8})};
   REQUIRE_REFUSED(sum, "bias_add: bias must have shape [8], but has [7]");

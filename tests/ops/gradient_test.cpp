@@ -98,6 +98,25 @@ TEST_CASE("rmsnorm backward is the derivative of forward", "[ops]") {
                      [&](const Values& v) { return dot(forward(x, v).first, dy); });
 }
 
+TEST_CASE("the backward of a smooth cap is the derivative of forward", "[ops]") {
+  Bench b;
+  const Shape shape{3, 5};
+  const double cap = 0.8;
+  const Values x = random_values(1, 15, kF64);
+  const Values dy = random_values(2, 15, kF64);
+  const auto capped = [&](const Values& v) {
+    b.runner.reset();
+    const TensorView y = b.runner.output(kF64, shape);
+    b.runner.run(SoftCapForward{.x = b.in(v, shape), .y = y, .cap = cap});
+    return b.runner.download(y);
+  };
+  const Values y = capped(x);
+  const TensorView dx = b.runner.output(kF64, shape);
+  b.runner.run(SoftCapBackward{.dy = b.in(dy, shape), .y = b.in(y, shape), .dx = dx, .cap = cap});
+  require_derivative("dx", x, b.runner.download(dx),
+                     [&](const Values& v) { return dot(capped(v), dy); });
+}
+
 TEST_CASE("the gradient of a bias is the derivative of the sum", "[ops]") {
   Bench b;
   const Shape shape{3, 5};

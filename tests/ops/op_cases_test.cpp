@@ -65,6 +65,10 @@ void with_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
 
 TEST_CASE("residual add rounds each sum once", "[ops]") { with_rows(check_residual_add); }
 
+TEST_CASE("a smooth cap follows the formula, forward and backward", "[ops]") {
+  with_rows(check_soft_cap);
+}
+
 TEST_CASE("a bias is added with one rounding, and its gradient sums rows", "[ops]") {
   with_rows(check_bias);
 }

@@ -77,6 +77,10 @@ TEST_CASE("cross entropy on cuda in f32 gives probabilities to their last bits",
 
 TEST_CASE("residual add on cuda rounds each sum once", "[cuda]") { with_rows(check_residual_add); }
 
+TEST_CASE("a smooth cap on cuda follows the formula, forward and backward", "[cuda]") {
+  with_rows(check_soft_cap);
+}
+
 TEST_CASE("a bias on cuda is added with one rounding, and its gradient sums rows", "[cuda]") {
   with_rows(check_bias);
   on_cuda([](OpRunner& runner) {

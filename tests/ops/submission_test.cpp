@@ -167,6 +167,8 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                            .d_weight = view(kF32, {8}),
                            .workspace = view(kF32, {HeadNormBackward::kWorkspaceRows, 8})});
     m.run(BiasAdd{.x = rows, .bias = columns, .y = rows});
+    m.run(SoftCapForward{.x = rows, .y = rows, .cap = 30});
+    m.run(SoftCapBackward{.dy = rows, .y = rows, .dx = rows, .cap = 30});
     m.run(BiasBackward{.dy = rows,
                        .d_bias = view(kF32, {16}),
                        .workspace = view(kF32, {BiasBackward::kWorkspaceRows, 16})});

@@ -30,6 +30,8 @@ struct RowsCase {
 Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c);
 /// The sum, and the gradient of the bias, for which x is the gradient of the sum.
 Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c);
+/// Capped values and gradients of those that are far below the cap, near it and above it.
+Outputs check_soft_cap(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c,
                      Activation activation = Activation::kSilu);
 inline constexpr std::array kAllActivations{Activation::kSilu, Activation::kGeluTanh,

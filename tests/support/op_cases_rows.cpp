@@ -89,6 +89,46 @@ Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c) {
   return got;
 }
 
+Outputs check_soft_cap(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  const double cap = 1.5;
+  auto x = random_values(1, shape.elements(), dtype);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % 3 == 0 ? 8 : 1;  // exact
+  const auto dy = random_values(2, shape.elements(), dtype);
+  Expected y(shape.elements());
+  Expected dx(shape.elements());
+  std::vector<double> given_y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    // x / cap is rounded, then the tanh, of a few ulp, and the product.
+    y.values[i] = cap * std::tanh(x[i] / cap);
+    y.error[i] = 6 * std::abs(y.values[i]);
+    given_y[i] = rounded_to(dtype, y.values[i]);
+    const double square = given_y[i] / cap * (given_y[i] / cap);
+    dx.values[i] = dy[i] * (1 - square);
+    dx.error[i] = 4 * std::abs(dy[i]) * (square + std::abs(1 - square));
+  }
+  const TensorView d_x = runner.upload(x, dtype, shape, c.width + c.gap);
+  const TensorView d_dy = runner.upload(dy, dtype, shape, c.width + 2 * c.gap);
+  const SoftCapForward forward{
+      .x = d_x,
+      .y = c.in_place ? d_x : runner.output(dtype, shape, c.width + 2 * c.gap),
+      .cap = cap};
+  const SoftCapBackward backward{
+      .dy = d_dy,
+      .y = runner.upload(given_y, dtype, shape, c.width + c.gap),
+      .dx = c.in_place ? d_dy : runner.output(dtype, shape, c.width + c.gap),
+      .cap = cap};
+  runner.run(forward);
+  runner.run(backward);
+  Outputs got{runner.download(forward.y), runner.download(backward.dx)};
+  require_close("y", got[0], y, dtype, accumulator);
+  require_close("dx", got[1], dx, dtype, accumulator);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
 namespace {
 
 /// What a gate opens to: x * s, and the slope of that.

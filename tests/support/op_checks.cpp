@@ -56,6 +56,7 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
     for (const RowsCase& c : shapes.rows) {
       add("residual add" + suffix, [=](OpRunner& r) { check_residual_add(r, dtype, c); });
       add("bias" + suffix, [=](OpRunner& r) { check_bias(r, dtype, c); });
+      add("soft cap" + suffix, [=](OpRunner& r) { check_soft_cap(r, dtype, c); });
       add("swiglu" + suffix, [=](OpRunner& r) { check_swiglu(r, dtype, c); });
       add("embedding" + suffix, [=](OpRunner& r) { check_embedding(r, dtype, c); });
       add("rows as int8" + suffix, [=](OpRunner& r) { check_quantize(r, dtype, c); });

@@ -61,6 +61,7 @@ struct LlamaScratch {
   TensorView head_logits;    ///< [head_chunk, logits_stride] X
   TensorView head_rstd;      ///< [head_chunk] A
   TensorView head_lse;       ///< [head_chunk] A
+  TensorView head_d_logits;  ///< as head_logits, where logits are capped; else absent
 };
 
 /// The tables of the rotary embedding on the device, and pinned memory through which they go there.

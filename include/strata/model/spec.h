@@ -159,6 +159,7 @@ struct ModelSpec {
   std::string projection;         ///< that of the projection, [V, C]; empty: it is the embedding
   double embedding_scale = 1;     ///< of rows of the embedding, before the first layer
   double logits_scale = 1;        ///< of what the projection gives
+  double logits_cap = 0;          ///< of logits, see SoftCapForward; 0: none
   /// What is added to weights of norms: 1 where they are stored less 1, and begin as 0.
   double norm_offset = 0;
 

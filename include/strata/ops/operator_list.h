@@ -21,6 +21,7 @@
 #include "strata/ops/quantize.h"
 #include "strata/ops/rope.h"
 #include "strata/ops/sampling.h"
+#include "strata/ops/soft_cap.h"
 #include "strata/ops/swiglu.h"
 
 /// Expands to apply(Operator) for every operator's struct, in no particular order.
@@ -33,4 +34,5 @@
                       apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
                           apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)             \
                               apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)             \
-                                  apply(HeadNormForward) apply(HeadNormBackward)
+                                  apply(HeadNormForward) apply(HeadNormBackward)                \
+                                      apply(SoftCapForward) apply(SoftCapBackward)
