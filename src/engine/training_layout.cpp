@@ -35,7 +35,7 @@ void TrainingLayout::list_fixed_memory() {
   LossStore::Memory(batch.batch.pass_tokens(), accumulator_of(sizes.compute), plan);
   Optimizer::Memory(*model, state, plan);
   static_cast<void>(take_boundary_gradients(activations, plan));
-  static_cast<void>(Llama::Memory::rope_memory(spec, sizes, plan));
+  static_cast<void>(Llama::Memory::rope_tables(spec, sizes, plan));
   static_cast<void>(take_sample_memory(*this, plan));
   if (snapshots) SnapshotWriter::Memory(*model, state, *snapshots, plan);
 }

@@ -10,7 +10,7 @@ namespace strata {
 
 Llama::Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, Arenas& arenas)
     : spec_(spec), sizes_(sizes), kernels_(kernels), memory_(spec, sizes, arenas) {
-  fill_rope_tables(memory_.rope, spec_.common().attention.rope, sizes.row_tokens, arenas.device());
+  fill_rope_tables(memory_.rope, sizes.row_tokens, arenas.device());
 }
 
 void Llama::embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,

@@ -30,7 +30,7 @@ TensorView query_heads(const AttentionSpec& spec, const TensorView& of, std::int
 }  // namespace
 
 LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Allocator& memory)
-    : rope(spec.common().attention.rope, z.positions, accumulator_of(z.compute), memory) {
+    : rope(spec, z.positions, accumulator_of(z.compute), memory) {
   const DType x = z.compute;
   const DType a = accumulator_of(x);
   const std::int64_t most = z.cell_tokens;
@@ -84,7 +84,7 @@ LlamaForward::LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Ker
     : spec_(spec), sizes_(sizes), kernels_(kernels), memory_(spec, sizes, arenas) {
   // Rows of the original length, which context_limit() has no sequence exceed.
   constexpr std::int64_t kShort = 0;
-  fill_rope_tables(memory_.rope, spec_.common().attention.rope, kShort, arenas.device());
+  fill_rope_tables(memory_.rope, kShort, arenas.device());
 }
 
 void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,

@@ -274,8 +274,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   turn_back.direction = RopeDirection::kBackward;
   const bool rotates = run.layer().attention.rotates;
   if (rotates && turn_back.turns_whole_halves()) {
-    attention.rotation = {
-        .positions = batch.positions, .cos = memory_.rope.cos, .sin = memory_.rope.sin};
+    attention.rotation = {.positions = batch.positions, .cos = turn_back.cos, .sin = turn_back.sin};
   }
   run(attention);
   if (rotates && !turn_back.turns_whole_halves()) run(turn_back);

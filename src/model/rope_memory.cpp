@@ -2,7 +2,10 @@
 
 #include "rope_memory.h"
 
+#include <algorithm>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "heads.h"
@@ -11,21 +14,40 @@
 
 namespace strata {
 
-RopeMemory::RopeMemory(const RopeSpec& rope, std::int64_t positions, DType dtype,
-                       Allocator& memory) {
+RopeMemory::RopeMemory(const RopeSpec& of, const std::string& name, std::int64_t positions,
+                       DType dtype, Allocator& memory)
+    : rope(of) {
   const Shape shape{positions, rope.width / 2};
-  cos = memory.tensor(Space::kDevice, "rope.cos", dtype, shape);
-  sin = memory.tensor(Space::kDevice, "rope.sin", dtype, shape);
-  staging = memory.allocate(Space::kPinned, "rope.staging",
+  cos = memory.tensor(Space::kDevice, name + ".cos", dtype, shape);
+  sin = memory.tensor(Space::kDevice, name + ".sin", dtype, shape);
+  staging = memory.allocate(Space::kPinned, name + ".staging",
                             static_cast<std::size_t>(shape.elements()) * size_of(dtype));
 }
 
-void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, std::int64_t row_tokens,
-                      Device& device) {
+RopeTables::RopeTables(const ModelSpec& spec, std::int64_t positions, DType dtype,
+                       Allocator& memory) {
+  for (const LayerSpec& kind : spec.kinds) {
+    const RopeSpec& rope = kind.attention.rope;
+    if (std::ranges::find(tables_, rope, &RopeMemory::rope) != tables_.end()) continue;
+    const std::string name = tables_.empty() ? "rope" : "rope." + std::to_string(tables_.size());
+    tables_.emplace_back(rope, name, positions, dtype, memory);
+  }
+}
+
+const RopeMemory& RopeTables::of(const RopeSpec& rope) const {
+  const auto found = std::ranges::find(tables_, rope, &RopeMemory::rope);
+  if (found == tables_.end()) throw std::logic_error("no layer of the model rotates in this way");
+  return *found;
+}
+
+namespace {
+
+void fill(const RopeMemory& memory, std::int64_t row_tokens, Device& device) {
   Stream& in = device.stream(Lane::kActivationsIn);
   RopeTable table;
-  if (device.info().backend != "dry")
-    table = make_rope_table(rope, memory.cos.shape[0], row_tokens);
+  if (device.info().backend != "dry") {
+    table = make_rope_table(memory.rope, memory.cos.shape[0], row_tokens);
+  }
   for (const auto& [values, view] :
        {std::pair{&table.cos, &memory.cos}, std::pair{&table.sin, &memory.sin}}) {
     const std::size_t bytes = view->bytes().bytes;
@@ -35,12 +57,19 @@ void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, std::int64
   }
 }
 
-Rope rope_of(const AttentionSpec& spec, const TensorView& packed, const RopeMemory& tables,
+}  // namespace
+
+void fill_rope_tables(const RopeTables& tables, std::int64_t row_tokens, Device& device) {
+  for (const RopeMemory& memory : tables.all()) fill(memory, row_tokens, device);
+}
+
+Rope rope_of(const AttentionSpec& spec, const TensorView& packed, const RopeTables& tables,
              const ConstTensorView& positions) {
+  const RopeMemory& own = tables.of(spec.rope);
   return {.x = heads_of(packed, 0, spec.heads + spec.kv_heads, spec.head_size),
           .positions = positions,
-          .cos = tables.cos,
-          .sin = tables.sin,
+          .cos = own.cos,
+          .sin = own.sin,
           .pairs = spec.rope.pairs};
 }
 

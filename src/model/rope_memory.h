@@ -9,11 +9,10 @@ namespace strata {
 
 /// Brings the tables for rows of `row_tokens`, rounded, to the device and waits for it. On a dry
 /// device, which does not look at values, none are computed.
-void fill_rope_tables(const RopeMemory& memory, const RopeSpec& rope, std::int64_t row_tokens,
-                      Device& device);
+void fill_rope_tables(const RopeTables& tables, std::int64_t row_tokens, Device& device);
 
 /// Returns the rotation of queries and keys, with which the rows of `packed` begin.
 [[nodiscard]] Rope rope_of(const AttentionSpec& spec, const TensorView& packed,
-                           const RopeMemory& tables, const ConstTensorView& positions);
+                           const RopeTables& tables, const ConstTensorView& positions);
 
 }  // namespace strata

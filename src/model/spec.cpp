@@ -37,6 +37,8 @@ void ModelSpec::require_common() const {
     AttentionSpec attention = other.attention;
     attention.rotates = common().attention.rotates;
     attention.window = common().attention.window;
+    attention.rope.theta = common().attention.rope.theta;
+    attention.rope.scaling = common().attention.rope.scaling;
     bool alike = attention == common().attention && other.activation == common().activation;
     for (const EnumName<NormId>& norm : kNormNames) {
       alike = alike && other.has(norm.value) == common().has(norm.value);

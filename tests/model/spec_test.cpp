@@ -297,11 +297,15 @@ TEST_CASE("layers of two kinds have blocks and counts of their own") {
         equal.blocks[equal.block_of_layer(1)].elements);
 }
 
-TEST_CASE("kinds may differ in whether they rotate") {
+TEST_CASE("kinds may differ in whether they rotate, and by which angles") {
   ModelSpec spec = spec_of(model(false));
   spec.kinds.push_back(spec.common());
   spec.kinds.back().attention.rotates = false;
   spec.kind[1] = 1;
+  CHECK_NOTHROW(make_layout(spec));
+  spec.kinds.back().attention.rotates = true;
+  spec.kinds.back().attention.rope.theta = 7;
+  spec.kinds.back().attention.rope.scaling = RopeScaling{.rope_type = RopeType::kLinear};
   CHECK_NOTHROW(make_layout(spec));
 }
 
@@ -315,7 +319,8 @@ TEST_CASE("kinds that attend otherwise or have other widths are refused") {
                       "kinds of layers differ in widths or in how they attend");
   };
   refused([](LayerSpec& layer) { layer.attention.scale *= 2; });
-  refused([](LayerSpec& layer) { layer.attention.rope.theta *= 2; });
+  refused([](LayerSpec& layer) { layer.attention.rope.width -= 2; });
+  refused([](LayerSpec& layer) { layer.attention.rope.pairs = RopePairs::kNeighbours; });
   refused([](LayerSpec& layer) { layer.linears.front().out += 6; });
   refused([](LayerSpec& layer) { layer.linears.front().bias_sources = {{"bias", 48}}; });
   refused([](LayerSpec& layer) { layer.norms.push_back({NormId::kQuery, 6, "norm"}); });

@@ -41,16 +41,15 @@ class Llama {
   /// This is what it takes of a run's memory.
   struct Memory {
     Memory(const ModelSpec& spec, const LlamaSizes& sizes, Allocator& memory)
-        : scratch(spec, sizes, memory), rope(rope_memory(spec, sizes, memory)) {}
+        : scratch(spec, sizes, memory), rope(rope_tables(spec, sizes, memory)) {}
     /// Takes the tables alone, which come last.
-    static RopeMemory rope_memory(const ModelSpec& spec, const LlamaSizes& sizes,
+    static RopeTables rope_tables(const ModelSpec& spec, const LlamaSizes& sizes,
                                   Allocator& memory) {
-      return {spec.common().attention.rope, sizes.row_tokens, accumulator_of(sizes.compute),
-              memory};
+      return {spec, sizes.row_tokens, accumulator_of(sizes.compute), memory};
     }
 
     LlamaScratch scratch;
-    RopeMemory rope;
+    RopeTables rope;
   };
 
   /// Takes its memory and fills the RoPE tables, for which it waits for the device. `kernels` and

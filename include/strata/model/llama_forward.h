@@ -92,7 +92,7 @@ class LlamaForward {
     TensorView head_n;     ///< [head_rows, C] X
     TensorView head_rstd;  ///< [head_rows] A
     TensorView logits;     ///< [head_rows, V] X, strided
-    RopeMemory rope;
+    RopeTables rope;
   };
 
   /// Makes ready what a backend wants to know of products before memory is taken

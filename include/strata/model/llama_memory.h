@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "strata/base/tensor.h"
 #include "strata/device/allocator.h"
@@ -59,18 +61,34 @@ struct LlamaScratch {
   TensorView head_n;         ///< [head_chunk, C] X
   TensorView head_dn;        ///< [head_chunk, C] X
   TensorView head_logits;    ///< [head_chunk, logits_stride] X
+  TensorView head_d_logits;  ///< as head_logits, where logits are capped; else absent
   TensorView head_rstd;      ///< [head_chunk] A
   TensorView head_lse;       ///< [head_chunk] A
-  TensorView head_d_logits;  ///< as head_logits, where logits are capped; else absent
 };
 
-/// The tables of the rotary embedding on the device, and pinned memory through which they go there.
+/// The tables of one rotary embedding on the device, and pinned memory through which they go there.
 struct RopeMemory {
-  /// Takes tables for so many positions, P.
-  RopeMemory(const RopeSpec& rope, std::int64_t positions, DType dtype, Allocator& memory);
+  /// Takes tables for so many positions, P, under names that begin with `name`.
+  RopeMemory(const RopeSpec& rope, const std::string& name, std::int64_t positions, DType dtype,
+             Allocator& memory);
 
-  TensorView cos, sin;           ///< [P, D / 2] of `dtype`
+  RopeSpec rope;
+  TensorView cos, sin;           ///< [P, E / 2] of `dtype`
   std::byte* staging = nullptr;  ///< as large as one of them
+};
+
+/// The tables of all rotary embeddings of a model: kinds of layers may differ in theirs.
+class RopeTables {
+ public:
+  /// Takes tables for so many positions, those of the first kind of layers first.
+  RopeTables(const ModelSpec& spec, std::int64_t positions, DType dtype, Allocator& memory);
+
+  /// Returns those of layers that rotate in this way.
+  [[nodiscard]] const RopeMemory& of(const RopeSpec& rope) const;
+  [[nodiscard]] const std::vector<RopeMemory>& all() const { return tables_; }
+
+ private:
+  std::vector<RopeMemory> tables_;
 };
 
 }  // namespace strata

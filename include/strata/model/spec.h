@@ -145,8 +145,8 @@ struct LayerSpec {
 };
 
 /// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
-/// few kinds. All kinds attend alike, but for rotation and windows, and have linears of the same
-/// widths, because temporaries, rotary tables and caches serve all layers.
+/// few kinds. All kinds attend alike, but for windows and the angles of rotation, and have linears
+/// of the same widths, because temporaries and caches serve all layers.
 struct ModelSpec {
   std::int64_t width = 0;         ///< C, of the residual stream
   std::int64_t vocabulary = 0;    ///< V, rows of the embedding and of the projection
