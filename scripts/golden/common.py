@@ -32,13 +32,15 @@ def require(condition, text):
 
 
 def inverse_frequencies(head_dim, theta, scaling=None):
-    """Rotary frequencies theta^(-2i/D), llama3 scaling and longrope's for short rows included, in f64."""
+    """Rotary frequencies theta^(-2i/D), scaling of linear, llama3 and of longrope for short rows included, in f64."""
     index = torch.arange(0, head_dim, 2, dtype=torch.float64)
     plain = theta ** (-index / head_dim)
     if scaling is None:
         return plain
     if scaling.get("rope_type") == "longrope":
         return plain / torch.tensor(scaling["short_factor"], dtype=torch.float64)
+    if scaling["rope_type"] == "linear":
+        return plain / scaling["factor"]
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     turns = scaling["original_max_position_embeddings"] * plain / (2 * torch.pi)
     keep = ((turns - low) / (high - low)).clamp(0, 1)

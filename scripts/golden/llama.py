@@ -47,17 +47,38 @@ def visible(batch):
     return same & torch.ones_like(same).tril()
 
 
+BY_LAYER = ("gemma2", "gemma3_text", "olmo3", "exaone4")  # some of whose layers have windows, without a switch
+
+
 def windows(c):
     """How many keys a query of each layer sees at most; None: all."""
     layers = c["num_hidden_layers"]
     if c["model_type"] == "mistral":
         return [c["sliding_window"]] * layers
-    if not c.get("use_sliding_window"):
+    if not c.get("use_sliding_window") and c["model_type"] not in BY_LAYER:
         return [None] * layers
     kinds = c.get("layer_types") or [
         "sliding_attention" if i >= c["max_window_layers"] else "full_attention" for i in range(layers)
     ]
     return [c["sliding_window"] if kind == "sliding_attention" else None for kind in kinds]
+
+
+def rotations(c):
+    """Theta and scaling of each layer; None: it does not rotate."""
+    plain = [(c["rope_theta"], c["rope_scaling"])] * c["num_hidden_layers"]
+    layers = zip(plain, windows(c))
+    if c["model_type"] == "gemma3_text":
+        return [(c["rope_local_base_freq"], None) if window else rope for rope, window in layers]
+    if c["model_type"] == "olmo3":
+        return [(c["rope_theta"], None) if window else rope for rope, window in layers]
+    if c["model_type"] == "exaone4" and c["sliding_window"]:
+        return [rope if window else None for rope, window in layers]
+    flags = c.get("no_rope_layers", [1] * c["num_hidden_layers"])
+    return [rope if flag else None for rope, flag in zip(plain, flags)]
+
+
+def capped(x, cap):
+    return x if cap is None else cap * torch.tanh(x / cap)
 
 
 def seen_through(window, mask):
@@ -88,15 +109,22 @@ def unfused(c, weights):
 
 def norm_names(c):
     """What the norms before and after attention are called, and those before and after the MLP; "" where there is none."""
-    if c["model_type"] == "olmo2":
+    if c["model_type"] in ("olmo2", "olmo3", "exaone4"):
         return "", "post_attention_layernorm", "", "post_feedforward_layernorm"
+    if c["model_type"] in ("gemma2", "gemma3_text"):
+        return (
+            "input_layernorm",
+            "post_attention_layernorm",
+            "pre_feedforward_layernorm",
+            "post_feedforward_layernorm",
+        )
     if c["model_type"] == "glm4":
         return "input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"
     return "input_layernorm", "", "post_attention_layernorm", ""
 
 
 def embedding_scale(c):
-    if c["model_type"] == "gemma":
+    if c["model_type"].startswith("gemma"):
         return torch.tensor(c["hidden_size"] ** 0.5, dtype=torch.float32).double()
     return c.get("embedding_multiplier", 1)
 
@@ -112,15 +140,11 @@ def small_llama(c, weights, batch):
     """Logits of LLaMA, written from the papers, in the dtype of the weights."""
     rows, length = batch["tokens"].shape
     dim, heads, kv_heads = head_dim(c), c["num_attention_heads"], c["num_key_value_heads"]
-    angles = batch["positions"][..., None, None] * inverse_frequencies(
-        rotary_width(c), c["rope_theta"], c["rope_scaling"]
-    )
-    cos, sin = (rotary_magnitude(c) * part for part in (angles.cos(), angles.sin()))
     mask = visible(batch)[:, None]
 
     def norm(x, name):
         mean_square = x.pow(2).mean(-1, keepdim=True)
-        gain = weights[name + ".weight"] + (1 if c["model_type"] == "gemma" else 0)
+        gain = weights[name + ".weight"] + (1 if c["model_type"].startswith("gemma") else 0)
         return x / (mean_square + c["rms_norm_eps"]).sqrt() * gain
 
     def linear(x, name):
@@ -128,7 +152,15 @@ def small_llama(c, weights, batch):
 
     turn = rotate_neighbours if c["model_type"] == "glm4" else rotate
     before_attention, after_attention, before_mlp, after_mlp = norm_names(c)
+
+    def turned(x, theta, scaling):
+        width = rotary_width(c)
+        angles = batch["positions"][..., None, None] * inverse_frequencies(width, theta, scaling)
+        cos, sin = (rotary_magnitude(c) * part for part in (angles.cos(), angles.sin()))
+        return torch.cat((turn(x[..., :width], cos, sin), x[..., width:]), dim=-1)
+
     branch = c.get("residual_multiplier", 1)
+    scale = c.get("attention_multiplier", c.get("query_pre_attn_scalar", dim) ** -0.5)
     x = weights["model.embed_tokens.weight"][batch["tokens"]] * embedding_scale(c)
     for layer in range(c["num_hidden_layers"]):
         at = f"model.layers.{layer}."
@@ -138,19 +170,17 @@ def small_llama(c, weights, batch):
 
         h = optional(x, before_attention)
         q, k = linear(h, at + "self_attn.q_proj"), linear(h, at + "self_attn.k_proj")
-        if c["model_type"] == "olmo2":
+        if c["model_type"] in ("olmo2", "olmo3"):
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
         q, k = q.view(rows, length, heads, dim), k.view(rows, length, kv_heads, dim)
         v = linear(h, at + "self_attn.v_proj").view(rows, length, kv_heads, dim)
-        if c["model_type"] == "qwen3":
+        if c["model_type"] in ("qwen3", "exaone4", "gemma3_text"):
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
-        if c.get("no_rope_layers", [1] * c["num_hidden_layers"])[layer]:
-            width = rotary_width(c)
-            q, k = (
-                torch.cat((turn(t[..., :width], cos, sin), t[..., width:]), dim=-1) for t in (q, k)
-            )
+        if rotations(c)[layer]:
+            q, k = (turned(t, *rotations(c)[layer]) for t in (q, k))
         k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
-        scores = torch.einsum("rthd,rshd->rhts", q, k) * c.get("attention_multiplier", dim**-0.5)
+        scores = torch.einsum("rthd,rshd->rhts", q, k) * scale
+        scores = capped(scores, c.get("attn_logit_softcapping"))
         hidden = ~seen_through(windows(c)[layer], mask)
         shares = scores.masked_fill(hidden, -torch.inf).softmax(-1)
         o = torch.einsum("rhts,rshd->rthd", shares, v).reshape(rows, length, heads * dim)
@@ -161,7 +191,7 @@ def small_llama(c, weights, batch):
         x = x + optional(down, after_mlp)
     x = norm(x, "model.norm")
     logits = linear(x, "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
-    return logits / c.get("logits_scaling", 1)
+    return capped(logits / c.get("logits_scaling", 1), c.get("final_logit_softcapping"))
 
 
 class SmallRunner:
@@ -184,12 +214,18 @@ class HuggingFaceRunner:
             folder, dtype=dtype, attn_implementation="eager"
         )
         self.model.train()
-        frequencies = self.model.model.rotary_emb.inv_freq
-        expected = inverse_frequencies(rotary_width(c), c["rope_theta"], c["rope_scaling"])
-        require(
-            relative_error(frequencies, expected).item() < 1e-6,
-            f"rotary frequencies of {folder}: {frequencies} against {expected}",
-        )
+        rotary = self.model.model.rotary_emb
+        for layer, rope in enumerate(rotations(c)):
+            if rope is None:
+                continue
+            kind = "full" if windows(c)[layer] is None else "sliding"
+            frequencies = getattr(rotary, f"{kind}_attention_inv_freq", None)
+            frequencies = rotary.inv_freq if frequencies is None else frequencies
+            expected = inverse_frequencies(rotary_width(c), *rope)
+            require(
+                relative_error(frequencies, expected).item() < 1e-6,
+                f"rotary frequencies of {folder}: {frequencies} against {expected}",
+            )
 
     def __call__(self, weights, batch):
         leaves = dict(self.model.named_parameters())
@@ -219,7 +255,7 @@ class HuggingFaceRunner:
             mask = torch.zeros(seen.shape, dtype=dtype)
             return mask.masked_fill(~seen, torch.finfo(dtype).min)[:, None]
 
-        if not c.get("use_sliding_window"):
+        if not c.get("use_sliding_window") and c["model_type"] not in BY_LAYER:
             return of(c.get("sliding_window") if c["model_type"] == "mistral" else None)
         return {"full_attention": of(None), "sliding_attention": of(c["sliding_window"])}
 

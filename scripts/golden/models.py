@@ -353,6 +353,94 @@ MODELS = {
         tokens=16,
         packed=True,
     ),
+    "exaone4": Model(
+        config(
+            73,
+            20,
+            26,
+            3,
+            4,
+            2,
+            architectures=["Exaone4ForCausalLM"],
+            model_type="exaone4",
+            head_dim=6,
+            rope_theta=1e6,
+            rope_scaling=LLAMA3,
+            sliding_window=5,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        ),
+        tokens=16,
+    ),
+    "olmo3": Model(
+        config(
+            70,
+            20,
+            26,
+            3,
+            4,
+            2,
+            architectures=["Olmo3ForCausalLM"],
+            model_type="olmo3",
+            head_dim=6,
+            pad_token_id=None,
+            rope_theta=5e5,
+            rope_scaling=LLAMA3,
+            sliding_window=3,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        ),
+        tokens=16,
+        packed=True,
+    ),
+    "gemma2": Model(
+        config(
+            77,
+            20,
+            28,
+            2,
+            4,
+            2,
+            architectures=["Gemma2ForCausalLM"],
+            model_type="gemma2",
+            hidden_act="gelu_pytorch_tanh",
+            hidden_activation="gelu_pytorch_tanh",
+            head_dim=10,
+            pad_token_id=None,
+            rms_norm_eps=1e-6,
+            tie_word_embeddings=True,
+            query_pre_attn_scalar=6,
+            attn_logit_softcapping=2.0,
+            final_logit_softcapping=3.0,
+            sliding_window=5,
+            layer_types=["sliding_attention", "full_attention"],
+        ),
+        tokens=16,
+    ),
+    "gemma3": Model(
+        config(
+            72,
+            20,
+            28,
+            3,
+            4,
+            2,
+            architectures=["Gemma3ForCausalLM"],
+            model_type="gemma3_text",
+            hidden_act="gelu_pytorch_tanh",
+            hidden_activation="gelu_pytorch_tanh",
+            head_dim=8,
+            pad_token_id=None,
+            rms_norm_eps=1e-6,
+            tie_word_embeddings=True,
+            query_pre_attn_scalar=6,
+            rope_theta=1e6,
+            rope_local_base_freq=100.0,
+            rope_scaling={"rope_type": "linear", "factor": 8.0},
+            sliding_window=4,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        ),
+        tokens=16,
+        packed=True,
+    ),
 }
 
 
@@ -395,11 +483,14 @@ def draw_weights(c, rng):
             "mlp.down_proj": (hidden, ffn),
             **linears,
         }
-        if c["model_type"] == "qwen3":
+        if c["model_type"] in ("qwen3", "exaone4", "gemma3_text"):
             of_layer |= {"self_attn.q_norm": (dim,), "self_attn.k_norm": (dim,)}
-        if c["model_type"] == "olmo2":
+        if c["model_type"] in ("olmo2", "olmo3"):
             of_layer |= {"self_attn.q_norm": (queries,), "self_attn.k_norm": (keys,)}
+        if c["model_type"] in ("olmo2", "olmo3", "exaone4"):
             of_layer["post_feedforward_layernorm"] = of_layer.pop("input_layernorm")
+        if c["model_type"] in ("gemma2", "gemma3_text"):
+            of_layer |= {"pre_feedforward_layernorm": (hidden,), "post_feedforward_layernorm": (hidden,)}
         if c["model_type"] == "glm4":
             of_layer |= {"post_self_attn_layernorm": (hidden,), "post_mlp_layernorm": (hidden,)}
         at = f"model.layers.{layer}."
@@ -410,7 +501,7 @@ def draw_weights(c, rng):
         shapes["lm_head.weight"] = (c["vocab_size"], hidden)
     return {
         name: (
-            draw(rng, *shape, std=0.1, mean=0.0 if name.endswith(".bias") or c["model_type"] == "gemma" else 1.0)
+            draw(rng, *shape, std=0.1, mean=0.0 if name.endswith(".bias") or c["model_type"].startswith("gemma") else 1.0)
             if len(shape) == 1
             else draw(rng, *shape, std=shape[1] ** -0.5)
         )

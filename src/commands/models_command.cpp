@@ -24,7 +24,7 @@ std::string joined(const std::vector<std::string_view>& words, std::string_view 
 }
 
 void print_head(const FamilySummary& family) {
-  constexpr std::size_t kTypeColumns = 10;
+  constexpr std::size_t kTypeColumns = 12;
   std::string type(family.type);
   type.resize(std::max(type.size(), kTypeColumns), ' ');
   const std::string indent(kTypeColumns + 1, ' ');

@@ -17,8 +17,9 @@ struct FamilyKey {
   std::initializer_list<ModelType> families;
 };
 inline constexpr std::initializer_list<ModelType> kWithAttentionBias = {
-    ModelType::kLlama, ModelType::kQwen3,   ModelType::kOlmo2, ModelType::kSeedOss,
-    ModelType::kGemma, ModelType::kSmolLm3, ModelType::kGlm4};
+    ModelType::kLlama,  ModelType::kQwen3,   ModelType::kOlmo2, ModelType::kSeedOss,
+    ModelType::kGemma,  ModelType::kSmolLm3, ModelType::kGlm4,  ModelType::kOlmo3,
+    ModelType::kGemma2, ModelType::kGemma3};
 inline constexpr std::initializer_list<ModelType> kWithAttentionOutBias = {ModelType::kSeedOss};
 inline constexpr std::initializer_list<ModelType> kWithMlpBias = {
     ModelType::kLlama, ModelType::kSeedOss, ModelType::kSmolLm3};
@@ -27,21 +28,28 @@ inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelT
                                                                           ModelType::kGlm4};
 inline constexpr std::initializer_list<ModelType> kWithLayersUnrotated = {ModelType::kSmolLm3};
 inline constexpr std::initializer_list<ModelType> kWithWindow = {
-    ModelType::kMistral, ModelType::kPhi3, ModelType::kQwen2, ModelType::kQwen3};
-inline constexpr std::initializer_list<ModelType> kWithWindowByLayer = {ModelType::kQwen2,
-                                                                        ModelType::kQwen3};
-inline constexpr FamilyKey kFamilyKeys[] = {{"attention_bias", kWithAttentionBias},
-                                            {"mlp_bias", kWithMlpBias},
-                                            {"embedding_multiplier", kWithMultipliers},
-                                            {"residual_multiplier", kWithMultipliers},
-                                            {"attention_multiplier", kWithMultipliers},
-                                            {"logits_scaling", kWithMultipliers},
-                                            {"attention_out_bias", kWithAttentionOutBias},
-                                            {"partial_rotary_factor", kWithPartialRotation},
-                                            {"no_rope_layers", kWithLayersUnrotated},
-                                            {"sliding_window", kWithWindow},
-                                            {"layer_types", kWithWindowByLayer}};
+    ModelType::kMistral, ModelType::kPhi3,  ModelType::kQwen2,  ModelType::kQwen3,
+    ModelType::kExaone4, ModelType::kOlmo3, ModelType::kGemma2, ModelType::kGemma3};
+inline constexpr std::initializer_list<ModelType> kWithWindowByLayer = {
+    ModelType::kQwen2, ModelType::kQwen3,  ModelType::kExaone4,
+    ModelType::kOlmo3, ModelType::kGemma2, ModelType::kGemma3};
+inline constexpr std::initializer_list<ModelType> kWithTwoThetas = {ModelType::kGemma3};
+inline constexpr std::initializer_list<ModelType> kWithCaps = {ModelType::kGemma2,
+                                                               ModelType::kGemma3};
+inline constexpr FamilyKey kFamilyKeys[] = {
+    {"attention_bias", kWithAttentionBias},        {"mlp_bias", kWithMlpBias},
+    {"embedding_multiplier", kWithMultipliers},    {"residual_multiplier", kWithMultipliers},
+    {"attention_multiplier", kWithMultipliers},    {"logits_scaling", kWithMultipliers},
+    {"attention_out_bias", kWithAttentionOutBias}, {"partial_rotary_factor", kWithPartialRotation},
+    {"no_rope_layers", kWithLayersUnrotated},      {"sliding_window", kWithWindow},
+    {"layer_types", kWithWindowByLayer},           {"rope_local_base_freq", kWithTwoThetas},
+    {"query_pre_attn_scalar", kWithCaps},          {"attn_logit_softcapping", kWithCaps},
+    {"final_logit_softcapping", kWithCaps}};
 
+/// Returns whether it is a Gemma of any kind.
+[[nodiscard]] inline bool is_gemma(ModelType type) {
+  return type == ModelType::kGemma || type == ModelType::kGemma2 || type == ModelType::kGemma3;
+}
 /// Returns whether only some families have this key.
 [[nodiscard]] inline bool is_family_key(std::string_view key) {
   return std::ranges::count(kFamilyKeys, key, &FamilyKey::key) > 0;

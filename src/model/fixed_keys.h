@@ -29,8 +29,8 @@ inline constexpr FixedKey kFixedKeys[] = {
     {"partial_rotary_factor", "1", "only whole heads are rotated"},
     {"rotary_pct", "1", "only whole heads are rotated"},
     {"use_sliding_window", "false", "only a Qwen2 or Qwen3 has windows by this key"},
-    {"use_qk_norm", "false", "only a Qwen3 or OLMo 2 has norms of queries and keys, without a key"},
-    {"qk_norm", "false", "only a Qwen3 or OLMo 2 has norms of queries and keys, without a key"},
+    {"use_qk_norm", "false", "norms of queries and keys belong to families, without a key"},
+    {"qk_norm", "false", "norms of queries and keys belong to families, without a key"},
     {"clip_qkv", "null", "clipped queries, keys and values are not supported"},
     {"attn_logit_softcapping", "null", "capped logits are not supported"},
     {"final_logit_softcapping", "null", "capped logits are not supported"},
@@ -53,7 +53,7 @@ inline constexpr FixedKey kFixedKeys[] = {
 /// Returns whether strata takes that one value alone of this key of kFixedKeys. A Gemma's
 /// hidden_act has names of its own, and take_windows() reads use_sliding_window for a Qwen.
 [[nodiscard]] inline bool is_fixed(std::string_view key, ModelType type) {
-  if (key == "hidden_act") return type != ModelType::kGemma;
+  if (key == "hidden_act") return !is_gemma(type);
   if (key == "use_sliding_window") return !has_key(type, "layer_types");
   return !is_family_key(key) || !has_key(type, key);
 }

@@ -77,11 +77,12 @@ void check_dropouts(const Json& json, const ModelClass& model_class, ConfigProbl
 }
 
 /// Refuses a Gemma with another activation than its only one, under either name. Transformers takes
-/// "gelu" for it as well, because early files say that.
-void check_activation(const Json& json, ConfigProblems& problems) {
+/// "gelu" for it in the first Gemma as well, because early files say that.
+void check_activation(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
+  const bool is_first = model_class.type == ModelType::kGemma;
   for (const char* key : {"hidden_act", "hidden_activation"}) {
     const Json found = value_at(json, key);
-    if (found.is_null() || found == "gelu_pytorch_tanh" || found == "gelu") continue;
+    if (found.is_null() || found == "gelu_pytorch_tanh" || (is_first && found == "gelu")) continue;
     problems.add(key, "only \"gelu_pytorch_tanh\" is supported for Gemma, found " + shown(found));
   }
 }
@@ -95,7 +96,7 @@ void check_supported(const Json& json, const ModelClass& model_class, ConfigProb
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
   check_dropouts(json, model_class, problems);
-  if (model_class.type == ModelType::kGemma) check_activation(json, problems);
+  if (is_gemma(model_class.type)) check_activation(json, model_class, problems);
 }
 
 /// Writes a SmolLM3's no_rope_layer_interval as a list, unless there is one.
@@ -137,6 +138,13 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   config.partial_rotary_factor = model_class.partial_rotary_factor;
   config.attention_multiplier = model_class.attention_multiplier;
   config.attention_bias = model_class.attention_bias;
+  config.query_pre_attn_scalar = model_class.query_pre_attn_scalar;
+  if (!json.contains("attn_logit_softcapping")) {
+    config.attn_logit_softcapping = model_class.attn_logit_softcapping;
+  }
+  if (!json.contains("final_logit_softcapping")) {
+    config.final_logit_softcapping = model_class.final_logit_softcapping;
+  }
   config.tie_word_embeddings = model_class.tie_word_embeddings;
   Json known = Json::object();
   const FieldList fields = fields_of(config);

@@ -70,7 +70,8 @@ bool is_rope_key(std::string_view key) {
 void set_rope(Json& json, const LlamaConfig& config, const FieldList& fields) {
   json.erase("rope_parameters");
   json.erase("original_max_position_embeddings");
-  for (const char* key : {"rope_theta", "rope_scaling", "partial_rotary_factor"}) {
+  for (const char* key :
+       {"rope_theta", "rope_local_base_freq", "rope_scaling", "partial_rotary_factor"}) {
     if (has_key(config.model_type, key)) json[key] = value_of(*fields.find(key));
   }
   // A Phi-3 has the original length outside of the scaling, and 4096 where it is missing.
@@ -97,13 +98,15 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   for (const std::string& key : keys) {
     if (is_rope_key(key) || is_window_key(key) || !has_key(config.model_type, key)) continue;
     json[key] = value_of(*fields.find(key));
-    if (!json[key].is_null()) continue;
+    // A missing cap is one in some families.
+    if (!json[key].is_null() || key.ends_with("_softcapping")) continue;
     json.erase(key);
     // Where it is missing, as many as query heads are meant, but not in all families.
     if (key == "num_key_value_heads" && own.num_key_value_heads) {
       json[key] = config.kv_heads();
     }
     if (key == "head_dim" && own.head_dim) json[key] = config.head_size();
+    if (key == "query_pre_attn_scalar") json[key] = config.head_size();
     if (key == "attention_multiplier" && own.attention_multiplier)
       json[key] = spec_of(config).common().attention.scale;
   }

@@ -81,6 +81,39 @@ void take_inner(const std::string& key, const Json& rope, const std::string& at,
   known[key] = value;
 }
 
+/// Returns what `rope`, the value of rope_parameters, says of all layers or of those without a
+/// window, and takes what it says of those with one, whose wavelengths must not be scaled.
+Json of_full_layers(const Json& rope, const ModelClass& model_class, Json& known,
+                    ConfigProblems& problems) {
+  const bool by_layer = rope.contains(kFullLayer) || rope.contains(kWindowLayer);
+  if (by_layer != model_class.rope_by_layer) {
+    problems.add("rope_parameters",
+                 by_layer ? "must say the same of all layers in this family"
+                          : "must say full_attention and sliding_attention apart in this family, "
+                            "because transformers reads nothing else");
+    return Json::object();
+  }
+  if (!by_layer) return rope;
+  const std::string at = std::string("rope_parameters.") + kWindowLayer;
+  const Json local = value_at(rope, kWindowLayer);
+  const Json type = value_at(local, "rope_type");
+  const Json theta = value_at(local, "rope_theta");
+  if (!type.is_null() && type != "default") {
+    problems.add(at + ".rope_type", "only \"default\" is supported, found " + shown(type));
+  }
+  if (const Json part = value_at(local, "partial_rotary_factor"); !part.is_null() && part != 1) {
+    problems.add(at + ".partial_rotary_factor", "only whole heads are rotated");
+  }
+  if (model_class.type == ModelType::kGemma3) {
+    take_inner("rope_local_base_freq", {{"rope_local_base_freq", theta}}, at, known, problems);
+  } else if (!theta.is_null() && theta != model_class.rope_theta) {
+    problems.add(at + ".rope_theta",
+                 "must be " + shown(Json(model_class.rope_theta)) + ", found " + shown(theta));
+  }
+  const Json full = value_at(rope, kFullLayer);
+  return full.is_null() ? Json::object() : full;
+}
+
 }  // namespace
 
 void take_rope(const Json& json, const ModelClass& model_class, Json& known,
@@ -95,11 +128,14 @@ void take_rope(const Json& json, const ModelClass& model_class, Json& known,
   Json scaling = nullptr;
   bool taken = false;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    const Json rope = value_at(json, key);
+    Json rope = value_at(json, key);
     if (rope.is_null()) continue;
     if (!rope.is_object()) {
       problems.add(key, "expected an object or null, found " + shown(rope));
       continue;
+    }
+    if (std::string_view(key) == "rope_parameters") {
+      rope = of_full_layers(rope, model_class, known, problems);
     }
     const Json own = normalised_rope_scaling(rope, key, model_class, original, problems);
     if (taken && own != scaling) {

@@ -59,6 +59,17 @@ bool names_windows(const Json& types) {
                      [](const Json& type) { return type == kWindowLayer; });
 }
 
+constexpr std::int64_t kMostLayers = 1 << 10;
+
+/// Returns kinds of so many layers, each pattern-th of which has no window.
+Json types_of_pattern(std::int64_t pattern, std::int64_t layers) {
+  Json types = Json::array();
+  for (std::int64_t i = 1; i <= std::min(layers, kMostLayers); ++i) {
+    types.push_back(i % pattern == 0 ? kFullLayer : kWindowLayer);
+  }
+  return types;
+}
+
 /// Returns the kinds of layers of a Qwen that has no layer_types.
 Json types_of_qwen(const Json& json, ConfigProblems& problems) {
   Json full = value_at(json, "max_window_layers");
@@ -68,7 +79,6 @@ Json types_of_qwen(const Json& json, ConfigProblems& problems) {
     problems.add("max_window_layers", "expected an integer, found " + shown(full));
     return Json::array();
   }
-  constexpr std::int64_t kMostLayers = 1 << 10;
   Json types = Json::array();
   if (!layers.is_number_integer()) return types;
   for (std::int64_t i = 0; i < std::min(layers.get<std::int64_t>(), kMostLayers); ++i) {
@@ -93,6 +103,52 @@ void take_by_layer(const Json& json, const Json& window, const Json& listed, Jso
   if (std::count(types.begin(), types.end(), kFullLayer) > 0) known["layer_types"] = types;
 }
 
+/// Takes the window of a family in which every so many layers one has none unless layer_types says
+/// otherwise. Of these families an EXAONE 4 alone may have no window.
+void take_by_pattern(const Json& json, const Json& window, const Json& listed,
+                     const ModelClass& model_class, Json& known, ConfigProblems& problems) {
+  const bool is_exaone = model_class.type == ModelType::kExaone4;
+  if (window.is_null()) {
+    if (is_exaone && !names_windows(listed)) return;
+    problems.add("sliding_window",
+                 "must be an integer, because transformers makes masks of a window");
+    return;
+  }
+  Json pattern = model_class.window_pattern;
+  if (model_class.type == ModelType::kGemma3 || is_exaone) {
+    const Json found = value_at(json, "sliding_window_pattern");
+    if (!found.is_null()) pattern = found;
+  }
+  if (listed.is_null() && !(pattern.is_number_integer() && pattern >= 1)) {
+    problems.add("sliding_window_pattern", "expected an integer of at least 1, found " +
+                                               shown(pattern) + "; or set layer_types");
+    return;
+  }
+  const Json layers = value_at(json, "num_hidden_layers");
+  if (!layers.is_number_integer()) return;
+  const Json usual = types_of_pattern(model_class.window_pattern, layers.get<std::int64_t>());
+  const Json types = listed.is_null()
+                         ? types_of_pattern(pattern.get<std::int64_t>(), layers.get<std::int64_t>())
+                         : listed;
+  // Layers of an EXAONE 4 without a window do not rotate if there is one, even in no layer.
+  if (!is_exaone && !names_windows(types)) return;
+  known["sliding_window"] = window;
+  if (types != usual) known["layer_types"] = types;
+}
+
+/// Writes the window of such a family, and the kinds of its layers.
+void set_by_pattern(Json& json, const LlamaConfig& config, const std::vector<std::string>& types) {
+  json.erase("sliding_window_pattern");
+  json["layer_types"] = types;
+  if (config.sliding_window) {
+    json["sliding_window"] = *config.sliding_window;
+  } else if (config.model_type == ModelType::kExaone4) {
+    json["sliding_window"] = nullptr;
+  } else {
+    json["sliding_window"] = config.max_position_embeddings;  // of no layer
+  }
+}
+
 }  // namespace
 
 void take_windows(const Json& json, const ModelClass& model_class, Json& known,
@@ -101,6 +157,9 @@ void take_windows(const Json& json, const ModelClass& model_class, Json& known,
   known.erase("layer_types");
   const Json window = window_of(json, model_class, problems);
   const Json types = checked_types(json, problems);
+  if (model_class.window_pattern > 0) {
+    return take_by_pattern(json, window, types, model_class, known, problems);
+  }
   if (has_key(model_class.type, "layer_types")) {
     if (holds_all(window, json, model_class) && !window.is_null()) return;
     return take_by_layer(json, window, types, known, problems);
@@ -132,6 +191,9 @@ void set_windows(Json& json, const LlamaConfig& config) {
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     types.emplace_back(config.window(layer) > 0 ? kWindowLayer : kFullLayer);
     window = std::max(window, config.window(layer));
+  }
+  if (model_class_of(config.model_type).window_pattern > 0) {
+    return set_by_pattern(json, config, types);
   }
   for (const char* key : {"layer_types", "max_window_layers"}) json.erase(key);
   if (!has_key(config.model_type, "layer_types")) {

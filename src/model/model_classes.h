@@ -32,17 +32,30 @@ struct ModelClass {
   std::optional<std::int64_t> sliding_window{};       ///< absent: none
   std::optional<std::int64_t> original_length{};      ///< absent: max_position_embeddings
   WindowSwitch window_switch = WindowSwitch::kNone;
+  /// Every so many layers one has no window; 0: what layer_types does not say, all have it.
+  std::int64_t window_pattern = 0;
+  bool rope_by_layer = false;  ///< layers with a window have a rotary embedding of their own
   double rope_theta = 10000;
   double partial_rotary_factor = 1;
   bool tie_word_embeddings = false;
   bool attention_bias = false;
-  std::optional<double> attention_multiplier{};  ///< absent: 1 / sqrt(D)
+  std::optional<double> attention_multiplier{};         ///< absent: 1 / sqrt(D)
+  std::optional<std::int64_t> query_pre_attn_scalar{};  ///< absent: D
+  std::optional<double> attn_logit_softcapping{};
+  std::optional<double> final_logit_softcapping{};
   double dropout = 0;  ///< of attention and of what is added to the residual stream
   /// What a new config.json says beside what those of all families say.
   std::string_view new_keys = "{}";
 
   [[nodiscard]] std::string_view type_name() const { return enum_name(kModelTypeNames, type); }
 };
+/// The theta of all layers of an OLMo 3: transformers takes it for those with a window, whatever a
+/// file says outside of rope_parameters.
+inline constexpr double kThetaOfOlmo3 = 500000;
+/// What a new Gemma 2 or 3 says.
+inline constexpr std::string_view kNewGemma =
+    R"({"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+        "pad_token_id": null})";
 /// A pad_token_id of null stands where transformers takes an id that a vocabulary may lack.
 inline constexpr ModelClass kModelClasses[] = {
     {.name = "LlamaForCausalLM",
@@ -130,6 +143,50 @@ inline constexpr ModelClass kModelClasses[] = {
      .partial_rotary_factor = 0.5,
      .attention_bias = true,
      .new_keys = R"({"pad_token_id": null})"},
+    {.name = "Exaone4ForCausalLM",
+     .type = ModelType::kExaone4,
+     .models = "EXAONE 4.0, 1.2B and 32B",
+     .max_position_embeddings = 2048,
+     .rms_norm_eps = 1e-5,
+     .num_key_value_heads = 32,
+     .sliding_window = 4096,
+     .window_pattern = 4},
+    {.name = "Olmo3ForCausalLM",
+     .type = ModelType::kOlmo3,
+     .models = "OLMo 3, 7B and 32B",
+     .max_position_embeddings = 2048,
+     .rms_norm_eps = 1e-5,
+     .sliding_window = 4096,
+     .window_pattern = 4,
+     .rope_by_layer = true,
+     .rope_theta = kThetaOfOlmo3,
+     .new_keys = R"({"pad_token_id": null})"},
+    {.name = "Gemma2ForCausalLM",
+     .type = ModelType::kGemma2,
+     .models = "Gemma 2, 2B to 27B",
+     .max_position_embeddings = 8192,
+     .num_key_value_heads = 4,
+     .head_dim = 256,
+     .sliding_window = 4096,
+     .window_pattern = 2,
+     .tie_word_embeddings = true,
+     .query_pre_attn_scalar = 256,
+     .attn_logit_softcapping = 50.0,
+     .final_logit_softcapping = 30.0,
+     .new_keys = kNewGemma},
+    {.name = "Gemma3ForCausalLM",
+     .type = ModelType::kGemma3,
+     .models = "Gemma 3, 270M and 1B, and text parts that are saved by themselves",
+     .max_position_embeddings = 131072,
+     .num_key_value_heads = 4,
+     .head_dim = 256,
+     .sliding_window = 4096,
+     .window_pattern = 6,
+     .rope_by_layer = true,
+     .rope_theta = 1e6,
+     .tie_word_embeddings = true,
+     .query_pre_attn_scalar = 256,
+     .new_keys = kNewGemma},
 };
 static_assert(std::size(kModelClasses) == std::size(kModelTypeNames));
 

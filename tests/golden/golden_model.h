@@ -60,9 +60,10 @@ struct GoldenModel {
 /// One of kGoldenModels.
 [[nodiscard]] GoldenModel load_golden_model(const std::string& name);
 inline constexpr const char* kGoldenModels[] = {
-    "mha",   "gqa_tied_llama3", "odd",     "packed",         "mistral",      "phi3",
-    "qwen2", "biased",          "qwen3",   "granite",        "olmo2",        "seed_oss",
-    "gemma", "phi3_longrope",   "smollm3", "mistral_window", "qwen3_window", "glm4"};
+    "mha",     "gqa_tied_llama3", "odd",     "packed",         "mistral",      "phi3",
+    "qwen2",   "biased",          "qwen3",   "granite",        "olmo2",        "seed_oss",
+    "gemma",   "phi3_longrope",   "smollm3", "mistral_window", "qwen3_window", "glm4",
+    "exaone4", "olmo3",           "gemma2",  "gemma3"};
 
 /// Does for a step of the golden batches what BatchLoader::fill_pass does for a token source, with
 /// the same split of rows over passes, sub-batches and ranks. `options.shape`, `passes`, `rank` and

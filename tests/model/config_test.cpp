@@ -239,8 +239,8 @@ TEST_CASE("a model that strata would compute wrongly is refused") {
              ContainsSubstring("rope_scaling.low_freq_factor: is required"));
   CHECK_THAT(complaint_with(R"("num_key_value_heads": 3)"), ContainsSubstring("must divide"));
   CHECK_THAT(complaint_with(R"("rms_norm_eps": "small")"), ContainsSubstring("expected a number"));
-  const ConfigFile gemma(R"({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2"})");
-  CHECK_THROWS_WITH(gemma.load(), ContainsSubstring("Gemma2ForCausalLM"));
+  const ConfigFile gemma(R"({"architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4"})");
+  CHECK_THROWS_WITH(gemma.load(), ContainsSubstring("Gemma4ForCausalLM"));
 }
 
 TEST_CASE("keys whose other values would change what is computed are refused by name") {

@@ -87,7 +87,7 @@ TEST_CASE("an OLMo 2 is read with the defaults of its class") {
   CHECK(load(R"("attention_bias": true)").attention_bias);
   CHECK_THROWS_WITH(load(R"("mlp_bias": true)"), ContainsSubstring("mlp_bias"));
   CHECK_THROWS_WITH(load(R"("clip_qkv": 8)"), ContainsSubstring("clip_qkv"));
-  CHECK_THROWS_WITH(parse(text_of("Olmo3ForCausalLM", "olmo3", "")), ContainsSubstring("Olmo3"));
+  CHECK_THROWS_WITH(parse(text_of("OlmoForCausalLM", "olmo", "")), ContainsSubstring("Olmo"));
 }
 
 TEST_CASE("a Seed-OSS is read with the biases that its config asks for, and without dropout") {
@@ -174,6 +174,125 @@ TEST_CASE("the part of heads that is rotated stays when another key of the rotat
   CHECK(parse(llama_config_text(c, DType::kBF16, file)) == c);
   c.partial_rotary_factor = 1;
   CHECK(parse(llama_config_text(c, DType::kBF16, file)) == c);
+}
+
+TEST_CASE("a Gemma 2 is read with the windows, caps and scale of its class") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("Gemma2ForCausalLM", "gemma2", more));
+  };
+  const LlamaConfig c = load("");
+  CHECK(c.model_type == ModelType::kGemma2);
+  CHECK(c.sliding_window == 4096);
+  CHECK(c.window(0) == 4096);
+  CHECK(c.window(1) == 0);
+  CHECK_FALSE(c.layer_types.has_value());
+  CHECK(c.query_pre_attn_scalar == 256);
+  CHECK(c.attn_logit_softcapping == 50);
+  CHECK(c.final_logit_softcapping == 30);
+  CHECK(c.head_size() == 256);
+  CHECK(c.tie_word_embeddings);
+  require_written(c);
+  // what the files of Gemma 2 have
+  CHECK(load(R"("hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+      "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "cache_implementation":
+      "hybrid", "query_pre_attn_scalar": 256, "sliding_window": 4096,
+      "sliding_window_size": 4096, "rope_theta": 10000.0)") == c);
+  LlamaConfig plain = load(R"("attn_logit_softcapping": null, "final_logit_softcapping": null,
+      "layer_types": ["full_attention", "full_attention"])");
+  CHECK_FALSE(plain.attn_logit_softcapping.has_value());
+  CHECK_FALSE(plain.final_logit_softcapping.has_value());
+  CHECK(plain.window(0) == 0);
+  require_written(plain);
+  plain.query_pre_attn_scalar.reset();
+  CHECK(parse(llama_config_text(plain, DType::kF32, std::nullopt)).query_pre_attn_scalar == 256);
+  // A window hides nothing here, but the kinds of layers stay.
+  CHECK(load(R"("sliding_window": 8192)").sliding_window == 8192);
+  CHECK_THROWS_WITH(load(R"("sliding_window": null)"), ContainsSubstring("sliding_window: must"));
+  CHECK_THROWS_WITH(load(R"("hidden_activation": "gelu")"),
+                    ContainsSubstring("hidden_activation: only"));
+  CHECK_THROWS_WITH(load(R"("final_logit_softcapping": 0)"),
+                    ContainsSubstring("final_logit_softcapping: must be above 0"));
+  CHECK_THROWS_WITH(load(R"("use_bidirectional_attention": true)"),
+                    ContainsSubstring("use_bidirectional_attention"));
+  CHECK_THROWS_WITH(load(R"("rope_local_base_freq": 100)"),
+                    ContainsSubstring("rope_local_base_freq"));
+}
+
+TEST_CASE("a Gemma 3 is read with both thetas, in the spellings of transformers 4 and 5") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("Gemma3ForCausalLM", "gemma3_text", more));
+  };
+  const LlamaConfig c = load("");
+  CHECK(c.model_type == ModelType::kGemma3);
+  CHECK(c.rope_theta == 1e6);
+  CHECK(c.rope_local_base_freq == 1e4);
+  CHECK(c.window(4) == 4096);
+  CHECK(c.window(5) == 0);
+  CHECK_FALSE(c.final_logit_softcapping.has_value());
+  require_written(c);
+  const LlamaConfig old = load(R"("rope_theta": 2e6, "rope_local_base_freq": 500.0,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 512,
+      "sliding_window_pattern": 2)");
+  CHECK(old.rope_theta == 2e6);
+  CHECK(old.rope_local_base_freq == 500);
+  CHECK(old.rope_scaling.value().factor == 8);
+  CHECK(old.window(0) == 512);
+  CHECK(old.window(1) == 0);
+  require_written(old);
+  CHECK(load(R"("rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0,
+      "rope_theta": 2e6}, "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}},
+      "sliding_window": 512, "layer_types": ["sliding_attention", "full_attention"])") == old);
+  CHECK_THROWS_WITH(load(R"("rope_parameters": {"rope_theta": 1e6})"),
+                    ContainsSubstring("rope_parameters: must say full_attention and"));
+  CHECK_THROWS_WITH(load(R"("rope_parameters": {"sliding_attention": {"rope_type": "linear",
+      "factor": 2.0, "rope_theta": 1e4}})"),
+                    ContainsSubstring("rope_parameters.sliding_attention.rope_type: only"));
+  CHECK_THROWS_WITH(load(R"("sliding_window_pattern": "LG")"),
+                    ContainsSubstring("sliding_window_pattern: expected"));
+}
+
+TEST_CASE("an OLMo 3 is read with the theta that transformers has for it") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("Olmo3ForCausalLM", "olmo3", more));
+  };
+  const LlamaConfig c = load("");
+  CHECK(c.rope_theta == 500000);
+  CHECK(c.window(2) == 4096);
+  CHECK(c.window(3) == 0);
+  require_written(c);
+  const LlamaConfig yarn = load(R"("rope_theta": 500000, "rope_scaling": {"rope_type": "yarn",
+      "factor": 8.0, "original_max_position_embeddings": 1024, "attention_factor": 1.2})");
+  CHECK(yarn.rope_scaling.value().rope_type == RopeType::kYarn);
+  require_written(yarn);
+  CHECK_THROWS_WITH(load(R"("rope_theta": 10000)"),
+                    ContainsSubstring("rope_theta: must be 500000"));
+  CHECK_THROWS_WITH(load(R"("rope_parameters": {"sliding_attention": {"rope_theta": 1e4}})"),
+                    ContainsSubstring("sliding_attention.rope_theta: must be 500000"));
+}
+
+TEST_CASE("an EXAONE 4 is read with a window, or rotates in all layers") {
+  const auto load = [](const std::string& more) {
+    return parse(text_of("Exaone4ForCausalLM", "exaone4", R"("num_key_value_heads": 2, )" + more));
+  };
+  const LlamaConfig plain = load(R"("sliding_window": null, "sliding_window_pattern": null,
+      "layer_types": ["full_attention", "full_attention"], "rope_theta": 1e6)");
+  CHECK_FALSE(plain.sliding_window.has_value());
+  require_written(plain);
+  const LlamaConfig c = load(R"("sliding_window": 128, "sliding_window_pattern": "LG",
+      "layer_types": ["sliding_attention", "full_attention"])");
+  CHECK(c.window(0) == 128);
+  CHECK(c.window(1) == 0);
+  require_written(c);
+  // No layer has it, but none rotates then.
+  const LlamaConfig still = load(R"("sliding_window": 128, "layer_types":
+      ["full_attention", "full_attention"])");
+  CHECK(still.sliding_window == 128);
+  require_written(still);
+  CHECK_THROWS_WITH(load(R"("sliding_window": null, "layer_types":
+      ["sliding_attention", "full_attention"])"),
+                    ContainsSubstring("sliding_window: must be an integer"));
+  CHECK_THROWS_WITH(load(R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})"),
+                    ContainsSubstring("rope_parameters: must say the same"));
 }
 
 TEST_CASE("keys of one family are refused in a config of another") {

@@ -30,14 +30,22 @@ enum class ModelType : std::uint8_t {
   kGemma,    ///< the first Gemma: gated by GELU, norms of 1 + weight, embeddings times sqrt(C)
   kSmolLm3,  ///< without a window; some layers do not rotate
   kGlm4,     ///< norms also come after attention and the MLP; neighbours are rotated as pairs
+  kExaone4,  ///< norms come after, heads are normalised; where layers have windows others do not
+             ///< rotate
+  kOlmo3,    ///< as kOlmo2, with windows; layers that have one scale no wavelengths
+  kGemma2,   ///< as kGemma, with norms on both sides, windows, and capped scores and logits
+  kGemma3,   ///< as kGemma2; heads are normalised, and layers with a window have a theta of their
+             ///< own
 };
 inline constexpr EnumName<ModelType> kModelTypeNames[] = {
-    {ModelType::kLlama, "llama"}, {ModelType::kMistral, "mistral"},
-    {ModelType::kPhi3, "phi3"},   {ModelType::kQwen2, "qwen2"},
-    {ModelType::kQwen3, "qwen3"}, {ModelType::kGranite, "granite"},
-    {ModelType::kOlmo2, "olmo2"}, {ModelType::kSeedOss, "seed_oss"},
-    {ModelType::kGemma, "gemma"}, {ModelType::kSmolLm3, "smollm3"},
-    {ModelType::kGlm4, "glm4"}};
+    {ModelType::kLlama, "llama"},       {ModelType::kMistral, "mistral"},
+    {ModelType::kPhi3, "phi3"},         {ModelType::kQwen2, "qwen2"},
+    {ModelType::kQwen3, "qwen3"},       {ModelType::kGranite, "granite"},
+    {ModelType::kOlmo2, "olmo2"},       {ModelType::kSeedOss, "seed_oss"},
+    {ModelType::kGemma, "gemma"},       {ModelType::kSmolLm3, "smollm3"},
+    {ModelType::kGlm4, "glm4"},         {ModelType::kExaone4, "exaone4"},
+    {ModelType::kOlmo3, "olmo3"},       {ModelType::kGemma2, "gemma2"},
+    {ModelType::kGemma3, "gemma3_text"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -92,6 +100,7 @@ struct LlamaConfig {
   std::optional<std::int64_t> head_dim;             ///< D; absent: hidden_size / heads
   std::int64_t max_position_embeddings = 2048;
   double rope_theta = 10000.0;
+  double rope_local_base_freq = 10000.0;  ///< theta of a Gemma 3's layers with a window
   std::optional<RopeScaling> rope_scaling;
   double partial_rotary_factor = 1;  ///< the share of a head that is rotated
   std::optional<std::vector<double>>
@@ -105,10 +114,13 @@ struct LlamaConfig {
       false;              ///< q, k, v and the projection of what attention returns have biases
   bool mlp_bias = false;  ///< gate, up and down have biases
   double initializer_range = 0.02;
-  double embedding_multiplier = 1;             ///< of rows of the embedding
-  double residual_multiplier = 1;              ///< of what attention and the MLP add
-  std::optional<double> attention_multiplier;  ///< of scores; absent: 1 / sqrt(D)
-  double logits_scaling = 1;                   ///< logits are divided by it
+  double embedding_multiplier = 1;                    ///< of rows of the embedding
+  double residual_multiplier = 1;                     ///< of what attention and the MLP add
+  std::optional<double> attention_multiplier;         ///< of scores; absent: 1 / sqrt(D)
+  double logits_scaling = 1;                          ///< logits are divided by it
+  std::optional<std::int64_t> query_pre_attn_scalar;  ///< scores are divided by its root; absent: D
+  std::optional<double> attn_logit_softcapping;       ///< cap of scores; absent: none
+  std::optional<double> final_logit_softcapping;      ///< cap of logits; absent: none
   bool attention_out_bias = false;  ///< of a Seed-OSS, for which attention_bias is of q, k and v
 
   void fields(FieldList& f);

@@ -21,6 +21,10 @@ ModelSpec spec_of(const LlamaConfig& config) {
     case ModelType::kGemma: return gemma_spec(config);
     case ModelType::kSmolLm3: return smollm3_spec(config);
     case ModelType::kGlm4: return glm4_spec(config);
+    case ModelType::kExaone4: return exaone4_spec(config);
+    case ModelType::kOlmo3: return olmo3_spec(config);
+    case ModelType::kGemma2: return gemma2_spec(config);
+    case ModelType::kGemma3: return gemma3_spec(config);
   }
   throw std::logic_error("the model is of no family");
 }

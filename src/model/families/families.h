@@ -15,6 +15,10 @@ namespace strata {
 [[nodiscard]] ModelSpec gemma_spec(const LlamaConfig& config);
 [[nodiscard]] ModelSpec smollm3_spec(const LlamaConfig& config);
 [[nodiscard]] ModelSpec glm4_spec(const LlamaConfig& config);
+[[nodiscard]] ModelSpec exaone4_spec(const LlamaConfig& config);
+[[nodiscard]] ModelSpec olmo3_spec(const LlamaConfig& config);
+[[nodiscard]] ModelSpec gemma2_spec(const LlamaConfig& config);
+[[nodiscard]] ModelSpec gemma3_spec(const LlamaConfig& config);
 
 /// Gives the linear a bias: beside each source "<name>.weight" there is a "<name>.bias".
 void give_bias(Linear& linear);
