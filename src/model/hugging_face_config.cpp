@@ -122,8 +122,8 @@ void take_layers(const Json& json, Json& known, ConfigProblems& problems) {
 }  // namespace
 
 LlamaConfig parse_llama_config(std::string_view text, const std::string& source) {
-  const Json json = read_json_object(text, source);
   ConfigProblems problems;
+  const Json json = text_part(read_json_object(text, source), problems);
   const ModelClass& model_class = class_of(json, problems);
   check_supported(json, model_class, problems);
 
@@ -153,6 +153,11 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
     if (!value.is_null()) known[field.key] = value;
   }
   known["model_type"] = model_class.type_name();
+  const auto if_missing = [&](const char* key, const std::optional<std::int64_t>& value) {
+    if (value && !json.contains(key)) known[key] = *value;
+  };
+  if_missing("vocab_size", model_class.vocab_size);
+  if_missing("num_attention_heads", model_class.num_attention_heads);
   if (model_class.type == ModelType::kSmolLm3) take_layers(json, known, problems);
   take_windows(json, model_class, known, problems);
   take_rope(json, model_class, known, problems);

@@ -91,7 +91,8 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   std::vector<std::string> keys;  // to be set: dotted inside of rope_scaling
   if (imported) {
     keys = differing_fields(parse_llama_config(*imported, "config.json"), config);
-    json = parse_json<Json>(*imported);
+    ConfigProblems none;  // parse_llama_config() has found none
+    json = text_part(parse_json<Json>(*imported), none);
   } else {
     for (const Field& field : fields.all()) keys.push_back(field.key);
   }

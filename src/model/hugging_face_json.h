@@ -16,6 +16,10 @@ namespace strata {
   return found == json.end() ? nlohmann::json() : *found;
 }
 
+/// Returns the text part of a model that also takes images, as a config.json of its own; that of
+/// another model as it is.
+[[nodiscard]] nlohmann::json text_part(const nlohmann::json& json, ConfigProblems& problems);
+
 /// Takes theta, width and scaling of the rotary embedding into `known`. Transformers 5 writes them
 /// as rope_parameters, and where a file has the older keys as well, programs differ in what they
 /// take: so they must agree.

@@ -26,6 +26,8 @@ struct ModelClass {
   ModelType type{};
   std::string_view models;  ///< which models of the class strata trains
   std::int64_t max_position_embeddings = 0;
+  std::optional<std::int64_t> vocab_size{};           ///< absent: files say it
+  std::optional<std::int64_t> num_attention_heads{};  ///< absent: files say it
   double rms_norm_eps = 1e-6;
   std::optional<std::int64_t> num_key_value_heads{};  ///< absent: as many as heads
   std::optional<std::int64_t> head_dim{};             ///< absent: hidden_size / heads
@@ -178,6 +180,8 @@ inline constexpr ModelClass kModelClasses[] = {
      .type = ModelType::kGemma3,
      .models = "Gemma 3, 270M and 1B, and text parts that are saved by themselves",
      .max_position_embeddings = 131072,
+     .vocab_size = 262208,
+     .num_attention_heads = 8,
      .num_key_value_heads = 4,
      .head_dim = 256,
      .sliding_window = 4096,

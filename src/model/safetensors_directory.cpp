@@ -58,6 +58,15 @@ T converted(double value) {
   }
 }
 
+/// Returns the name that a tensor has in a folder of a text part alone.
+std::string name_in_text_part(std::string_view stored) {
+  constexpr std::string_view kOld = "language_model.";
+  constexpr std::string_view kNew = "model.language_model.";  // of transformers 5
+  if (stored.starts_with(kOld)) return std::string(stored.substr(kOld.size()));
+  if (stored.starts_with(kNew)) return "model." + std::string(stored.substr(kNew.size()));
+  return std::string(stored);
+}
+
 }  // namespace
 
 SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) : folder_(folder) {
@@ -73,9 +82,7 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
   if (has(single)) {
     if (has(index)) warn_of_index(index);
     const auto& file = files_.try_emplace("model.safetensors", single).first->second;
-    for (const std::string& name : file.tensors()) {
-      homes_.emplace(name, &file);
-    }
+    for (const std::string& name : file.tensors()) add(name, file);
   } else if (has(index)) {
     open_shards(index);
   } else {
@@ -102,7 +109,16 @@ void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
       throw IoError(in_tensor(file.path(), name) + "promised by " + index.string() +
                     ", but not there");
     }
-    homes_.emplace(name, &file);
+    add(name, file);
+  }
+}
+
+void SafetensorsDirectory::add(const std::string& stored, const SafetensorsFile& file) {
+  const std::string name = name_in_text_part(stored);
+  const auto [home, is_new] = homes_.try_emplace(name, Home{.file = &file, .stored = stored});
+  if (!is_new && home->second.stored != stored) {
+    throw IoError(in_tensor(file.path(), stored) + "is there as '" +
+                  printable_name(shortened(home->second.stored)) + "' too");
   }
 }
 
@@ -116,23 +132,25 @@ std::vector<std::string> SafetensorsDirectory::tensors() const {
 
 const StoredTensor& SafetensorsDirectory::info(std::string_view name) const {
   const auto extended = extended_.find(name);
-  return extended == extended_.end() ? home_of(name).info(name) : extended->second.info;
+  return extended == extended_.end() ? home_of(name).info() : extended->second.info;
 }
 
 template <class T>
 void SafetensorsDirectory::read(std::string_view name, std::int64_t first_element,
                                 std::span<T> out) const {
-  const SafetensorsFile& home = home_of(name);
+  const auto& [file, stored_name] = home_of(name);
   const auto extended = extended_.find(name);
-  if (extended == extended_.end()) return home.read(name, first_element, out);
+  if (extended == extended_.end()) return file->read(stored_name, first_element, out);
   const Extended& matrix = extended->second;
   const std::int64_t count = std::ssize(out);
   if (first_element < 0 || count > matrix.info.elements - first_element) {
-    return home.read(name, first_element, out);  // which refuses it
+    return file->read(stored_name, first_element, out);  // which refuses it
   }
   const std::int64_t stored =
       std::clamp<std::int64_t>(matrix.stored_elements - first_element, 0, count);
-  if (stored > 0) home.read(name, first_element, out.first(static_cast<std::size_t>(stored)));
+  if (stored > 0) {
+    file->read(stored_name, first_element, out.first(static_cast<std::size_t>(stored)));
+  }
   for (std::int64_t i = stored; i < count; ++i) {
     const auto column = static_cast<std::size_t>((first_element + i) % std::ssize(matrix.row));
     out[static_cast<std::size_t>(i)] = converted<T>(matrix.row[column]);
@@ -145,20 +163,20 @@ template void SafetensorsDirectory::read(std::string_view, std::int64_t, std::sp
 
 void SafetensorsDirectory::append_rows(const std::string& name, std::int64_t rows,
                                        std::vector<double> row) {
-  Extended matrix{.info = home_of(name).info(name), .row = std::move(row)};
+  Extended matrix{.info = home_of(name).info(), .row = std::move(row)};
   matrix.stored_elements = matrix.info.elements;
   matrix.info.shape.front() += rows;
   matrix.info.elements += rows * std::ssize(matrix.row);
   extended_.emplace(name, std::move(matrix));
 }
 
-const SafetensorsFile& SafetensorsDirectory::home_of(std::string_view name) const {
+const SafetensorsDirectory::Home& SafetensorsDirectory::home_of(std::string_view name) const {
   const auto found = homes_.find(name);
   if (found == homes_.end()) {
     throw IoError(in_file(folder_) + "its weights have no tensor '" +
                   printable_name(shortened(name)) + "'");
   }
-  return *found->second;
+  return found->second;
 }
 
 }  // namespace strata

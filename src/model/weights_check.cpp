@@ -28,6 +28,15 @@ std::string_view layer_of(std::string_view name) {
   return dot == name.npos ? std::string_view() : name.substr(0, dot + 1);
 }
 
+/// Returns whether a tensor belongs to what makes tokens of images, in the names of transformers.
+bool is_of_images(std::string_view name) {
+  constexpr std::string_view kParts[] = {"vision_tower.", "vision_model.",
+                                         "multi_modal_projector."};
+  constexpr std::string_view kPrefix = "model.";
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  return std::ranges::any_of(kParts, [&](std::string_view part) { return name.starts_with(part); });
+}
+
 bool same_values(const SafetensorsDirectory& files, std::string_view a, std::string_view b) {
   const std::int64_t elements = files.info(a).elements;
   if (files.info(a).shape != files.info(b).shape) return false;
@@ -99,8 +108,13 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
     }
   }
   std::vector<std::string> unused;
+  std::int64_t of_images = 0;
   for (const std::string& name : files.tensors()) {
     if (used.contains(name)) continue;
+    if (is_of_images(name)) {
+      ++of_images;
+      continue;
+    }
     if (name == kHeadName) {
       if (same_values(files, kHeadName, kEmbeddingName)) continue;
       refuse(name, "differs from " + std::string(kEmbeddingName) +
@@ -116,9 +130,16 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
     }
     unused.push_back(name);
   }
-  if (unused.empty()) return "";
+  std::string images;
+  if (of_images > 0) {
+    images =
+        "the weights have " + format_count(of_images) +
+        " tensors for images, which are left out: the text part is trained, saved and exported";
+  }
+  if (unused.empty()) return images;
   constexpr std::size_t kNamed = 3;
-  std::string text = "the weights have tensors that nothing uses (" +
+  std::string text = images + (images.empty() ? "" : "; ") +
+                     "the weights have tensors that nothing uses (" +
                      format_count(static_cast<std::int64_t>(unused.size())) + "):";
   for (std::size_t i = 0; i < std::min(unused.size(), kNamed); ++i) {
     text += (i == 0 ? " " : ", ") + printable_name(shortened(unused[i]));

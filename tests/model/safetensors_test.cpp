@@ -368,6 +368,27 @@ TEST_CASE("a model folder is read from one file or from shards") {
   CHECK(SafetensorsDirectory(folder.path()).tensors() == std::vector<std::string>{"whole"});
 }
 
+TEST_CASE("tensors of a text part go by the names that they have alone") {
+  const Folder folder;
+  const auto names = [&](const std::string& first, const std::string& second) {
+    const std::string header =
+        object(entry(first, "F32", "[1]", 0, 4) + "," + entry(second, "F32", "[1]", 4, 8));
+    folder.write("model.safetensors", file_of(header, bytes_of(std::vector<float>{1, 2})));
+    return SafetensorsDirectory(folder.path()).tensors();
+  };
+  using Names = std::vector<std::string>;
+  CHECK(names("language_model.model.norm.weight", "vision_tower.a") ==
+        Names{"model.norm.weight", "vision_tower.a"});
+  CHECK(names("language_model.lm_head.weight", "model.language_model.norm.weight") ==
+        Names{"lm_head.weight", "model.norm.weight"});
+  const SafetensorsDirectory weights(folder.path());
+  float value = 0;
+  weights.read("model.norm.weight", 0, std::span(&value, 1));
+  CHECK(value == 2);
+  CHECK_THROWS_WITH(names("model.norm.weight", "language_model.model.norm.weight"),
+                    ContainsSubstring("is there as") && ContainsSubstring("too"));
+}
+
 TEST_CASE("a file that shrinks while it is open gives an error, not a crash") {
   const Folder folder;
   const std::string header = object(entry("x", "F32", "[2]", 0, 8));

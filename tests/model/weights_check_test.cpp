@@ -111,6 +111,17 @@ TEST_CASE("tensors that nothing uses are counted and the first ones named") {
         "score.weight, ...");
 }
 
+TEST_CASE("tensors for images are counted and left out, with their biases") {
+  CHECK(check(weights(false, {{"vision_tower.vision_model.post_layernorm.bias"},
+                              {"model.multi_modal_projector.norm.weight"}}),
+              model(false)) ==
+        "the weights have 2 tensors for images, which are left out: the text part is trained, "
+        "saved and exported");
+  CHECK_THAT(check(weights(false, {{"vision_tower.a"}, {"score.weight"}}), model(false)),
+             ContainsSubstring("have 1 tensors for images") &&
+                 ContainsSubstring("; the weights have tensors that nothing uses (1)"));
+}
+
 TEST_CASE("a tensor of another architecture's computation is refused") {
   for (const char* name :
        {"model.layers.0.self_attn.q_norm.weight", "model.layers.0.self_attn.q_proj.bias",

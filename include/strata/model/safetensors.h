@@ -70,7 +70,9 @@ class SafetensorsFile {
 
 /// The weights of a Hugging Face model folder: `model.safetensors`, or shards named by
 /// `model.safetensors.index.json`. It keeps all its files open and throws as SafetensorsFile does;
-/// a shard that is missing or lacks a tensor that the index promises is found on opening.
+/// a shard that is missing or lacks a tensor that the index promises is found on opening. Tensors
+/// of the text part of a model that also has others ("language_model.model.norm.weight") go by the
+/// names that they have in a folder of the text part alone ("model.norm.weight").
 class SafetensorsDirectory {
  public:
   explicit SafetensorsDirectory(const std::filesystem::path& folder);
@@ -95,12 +97,21 @@ class SafetensorsDirectory {
     std::vector<double> row;           ///< what the others hold
   };
 
+  /// Where a tensor is.
+  struct Home {
+    const SafetensorsFile* file = nullptr;
+    std::string stored;  ///< its name there
+
+    [[nodiscard]] const StoredTensor& info() const { return file->info(stored); }
+  };
+
   void open_shards(const std::filesystem::path& index);
-  [[nodiscard]] const SafetensorsFile& home_of(std::string_view name) const;
+  void add(const std::string& stored, const SafetensorsFile& file);
+  [[nodiscard]] const Home& home_of(std::string_view name) const;
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;  ///< by file name
-  std::map<std::string, const SafetensorsFile*, std::less<>> homes_;
+  std::map<std::string, Home, std::less<>> homes_;
   std::map<std::string, Extended, std::less<>> extended_;
 };
 
