@@ -253,8 +253,10 @@ TEST_CASE("rope backward is the derivative of forward", "[ops]") {
 }
 
 TEST_CASE("attention backward is the derivative of forward, with windows and caps", "[ops]") {
-  const auto [window, score_cap] = GENERATE(
+  const auto [of_window, of_cap] = GENERATE(
       table<std::int64_t, double>({{0, 0.0}, {1, 0.0}, {3, 0.0}, {20, 0.0}, {0, 0.8}, {3, 0.8}}));
+  const std::int64_t window = of_window;  // clang 14 captures no bindings
+  const double score_cap = of_cap;
   CAPTURE(window, score_cap);
   Bench b;
   const Shape q_shape{9, 4, 3};
