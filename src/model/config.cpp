@@ -67,6 +67,7 @@ template <class Add>
 void validate_rotary_width(const LlamaConfig& c, const Add& add) {
   if (!(c.partial_rotary_factor > 0)) return;  // its limit says so
   if (c.partial_rotary_factor > 1) return add("partial_rotary_factor", "must be at most 1");
+  if (c.head_size() > std::int64_t{1} << 53) return;  // no double has it, and its limit says so
   const std::int64_t width = c.rotary_width();
   if (width < 2 || width % 2 != 0) {
     return add("partial_rotary_factor", "must give an even number of elements, not " +
