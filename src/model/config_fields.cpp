@@ -1,17 +1,9 @@
 // Lists the fields of a LLaMA with the limits of its sizes.
 
+#include "config_limits.h"
 #include "strata/model/config.h"
 
 namespace strata {
-namespace {
-
-// They keep every product of sizes within 64 bits.
-constexpr double kMostWidth = 1 << 20;
-constexpr double kMostHeads = 1 << 12;
-constexpr double kMostHeadDim = 1 << 12;
-constexpr double kMostLayers = 1 << 10;
-
-}  // namespace
 
 void RopeScaling::fields(FieldList& f) {
   f.choice(

@@ -1,3 +1,6 @@
+// Puts together, for `strata models` and its test, what the tables of families say of each: the
+// tables by which configs are read, refused and exported, so that the list cannot be another one.
+
 #include "strata/model/family_list.h"
 
 #include "family_keys.h"

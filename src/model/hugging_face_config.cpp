@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "config_limits.h"
 #include "family_keys.h"
 #include "fixed_keys.h"
 #include "hugging_face_json.h"
@@ -111,7 +112,6 @@ void take_layers(const Json& json, Json& known, ConfigProblems& problems) {
   }
   constexpr std::int64_t kUsual = 4;  // which no list stands for
   if (interval == kUsual || !layers.is_number_integer()) return;
-  constexpr std::int64_t kMostLayers = 1 << 10;
   Json flags = Json::array();
   for (std::int64_t i = 1; i <= std::min(layers.get<std::int64_t>(), kMostLayers); ++i) {
     flags.push_back(i % interval.get<std::int64_t>() != 0 ? 1 : 0);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config_limits.h"
 #include "family_keys.h"
 #include "hugging_face_json.h"
 #include "strata/base/error.h"
@@ -58,8 +59,6 @@ bool names_windows(const Json& types) {
   return std::any_of(types.begin(), types.end(),
                      [](const Json& type) { return type == kWindowLayer; });
 }
-
-constexpr std::int64_t kMostLayers = 1 << 10;
 
 /// Returns kinds of so many layers, each pattern-th of which has no window.
 Json types_of_pattern(std::int64_t pattern, std::int64_t layers) {
