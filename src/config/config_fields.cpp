@@ -251,7 +251,8 @@ void ScheduleSection::fields(FieldList& f) {
            "before what cells keep, as optimizer.gradient_ring needs it.");
   f.add("head_chunk_tokens", head_chunk_tokens,
         "Says of how many tokens the head has logits at once; null takes what 128 MiB hold in "
-        "bf16. Lower it to save device memory, above all with a large vocabulary.")
+        "bf16, and at least 1,024. Lower it to save device memory, above all with a large "
+        "vocabulary, where a step then takes longer.")
       .from(1);
   f.retire("direction",
            "sub-batches go through every unit in ascending order, as alternating them was not "

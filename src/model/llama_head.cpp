@@ -25,11 +25,13 @@ std::int64_t Llama::logits_stride(std::int64_t vocabulary) {
 }
 
 std::int64_t Llama::default_head_chunk(std::int64_t vocabulary, std::int64_t cell_tokens) {
-  // A chunk is large enough to fill a GPU's multiprocessors and small enough that its logits in
-  // bf16 stay near 128 MiB.
+  // Logits in bf16 stay near 128 MiB. Of a large vocabulary a chunk takes more, because each one
+  // reads and writes the whole gradient of the head's weight: with fewer tokens that takes longer
+  // than the arithmetic.
   constexpr std::int64_t kElements = std::int64_t{64} << 20;
-  const std::int64_t fitting = std::max<std::int64_t>(kElements / logits_stride(vocabulary), 256);
-  return std::min(cell_tokens, fitting / 256 * 256);
+  constexpr std::int64_t kFewest = 1024;
+  const std::int64_t fitting = kElements / logits_stride(vocabulary) / 256 * 256;
+  return std::min(cell_tokens, std::max(fitting, kFewest));
 }
 
 ConstTensorView Llama::last_logits() const {
