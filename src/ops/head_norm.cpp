@@ -1,5 +1,6 @@
 // Checks the tensors of the norms of heads, lists the bytes that they touch and counts those they
-// move. Kernels are in kernels/cpu/head_norm.cpp and kernels/cuda/rows/head_norm.cu.
+// move. Kernels are in kernels/cpu/head_norm.cpp, kernels/cuda/rows/head_norm.cu and
+// head_norm_backward.cu beside it.
 
 #include "strata/ops/head_norm.h"
 

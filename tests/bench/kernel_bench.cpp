@@ -137,30 +137,31 @@ void measure_rope(OperatorTimer& timer, const Model& m) {
   }
 }
 
-/// Norms of the heads of q within packed rows of q, k and v.
-void measure_head_norm(OperatorTimer& timer, const Model& m) {
+/// Norms of `heads` heads, q's or k's, within packed rows of q, k and v. The 8B's are Qwen3-8B's.
+void measure_head_norm(OperatorTimer& timer, const Model& m, std::int64_t heads) {
   const std::int64_t width = m.hidden + 2 * m.kv();
-  const Shape heads{m.tokens, m.heads, Model::kHeadDim};
-  const std::string shape =
-      text("%s [%lld, %lld] of %lld", m.name, number(m.tokens), number(m.hidden), number(width));
-  const double matrix = count(heads.elements()) * kBf16;
-  const auto queries = [&] {
+  const Shape shape{m.tokens, heads, Model::kHeadDim};
+  const std::string name = text("%s [%lld, %lld] of %lld", m.name, number(m.tokens),
+                                number(heads * Model::kHeadDim), number(width));
+  const double matrix = count(shape.elements()) * kBf16;
+  const double vector = count(m.tokens * heads) * kF32;
+  const auto packed = [&] {
     const TensorView qkv = timer.bf16({m.tokens, width});
-    return TensorView(qkv.data, qkv.dtype, heads, width);
+    return TensorView(qkv.data, qkv.dtype, shape, width);
   };
-  timer.measure("head_norm_forward", shape, 2 * matrix, [&] {
-    return HeadNormForward{.x = queries(),
+  timer.measure("head_norm_forward", name, 2 * matrix + vector, [&] {
+    return HeadNormForward{.x = packed(),
                            .weight = timer.bf16({Model::kHeadDim}),
-                           .y = queries(),
-                           .rstd = timer.f32({m.tokens, m.heads})};
+                           .y = packed(),
+                           .rstd = timer.f32({m.tokens, heads})};
   });
-  timer.measure("head_norm_backward", shape, 3 * matrix, [&] {
-    const TensorView dy = queries();
+  timer.measure("head_norm_backward", name, 3 * matrix + vector, [&] {
+    const TensorView dy = packed();
     return HeadNormBackward{
         .dy = dy,
-        .x = queries(),
+        .x = packed(),
         .weight = timer.bf16({Model::kHeadDim}),
-        .rstd = timer.f32({m.tokens, m.heads}),
+        .rstd = timer.f32({m.tokens, heads}),
         .dx = dy,
         .d_weight = timer.f32({Model::kHeadDim}),
         .workspace = timer.f32({HeadNormBackward::kWorkspaceRows, Model::kHeadDim})};
@@ -330,7 +331,8 @@ void run(const bench::Options& options) {
     measure_swiglu(timer, m);
     measure_residual_add(timer, m);
     measure_bias(timer, m);
-    measure_head_norm(timer, m);
+    measure_head_norm(timer, m, m.heads);
+    if (m.kv_heads != m.heads) measure_head_norm(timer, m, m.kv_heads);
     measure_quantize(timer, m);
     measure_flat(timer, m);
   }

@@ -199,8 +199,15 @@ TEST_CASE("rope on cuda turns pairs forth and back", "[cuda]") {
 TEST_CASE("norms of heads on cuda follow the formula", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     std::vector<RopeCase> cases = rope_cases();
-    // Queries and keys of real models within packed rows; heads wider than a warp's piece.
-    cases.insert(cases.end(), {{70, 32, 128, 2 * 8 * 128}, {9, 8, 128, 5}, {5, 3, 1000, 8}});
+    // Queries and keys of real models within packed rows; heads of all lanes of a warp, of some
+    // lanes of a group, and wider ones; and more than the blocks of backward have at a time.
+    cases.insert(cases.end(), {{70, 32, 128, 2 * 8 * 128},
+                               {9, 8, 128, 5},
+                               {40, 5, 256, 8},
+                               {21, 3, 96, 16},
+                               {5, 3, 1000, 8},
+                               {2900, 12, 64, 64},
+                               {601, 40, 128, 0}});
     for (const DType dtype : kCudaTypes) {
       for (const RopeCase& c : cases) {
         for (const bool in_place : {false, true}) {

@@ -1,53 +1,32 @@
-// This file computes RMSNorm of single heads on CUDA, forward and backward; CudaKernels launches
-// both through operators.h. It takes bf16 and f32, heads of any width and alignment, and gives the
-// same bits in every run; the backward's operator brings the workspace.
+// This file computes RMSNorm of single heads on CUDA, forward; CudaKernels launches it through
+// operators.h, and head_norm_backward.cu has the backward. It takes bf16 and f32, heads of any
+// width and alignment, and gives the same bits in every run.
 //
-// y = x * rstd * (weight + offset) with rstd = 1 / sqrt(mean(x^2) + eps); with xhat = x * rstd and
-// g = (weight + offset) * dy:
-//   dx = rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over tokens and heads of dy * xhat.
+// y = x * rstd * (weight + offset) with rstd = 1 / sqrt(mean(x^2) + eps).
 //
-// Shapes: x, y, dy, dx [N, heads, D], rows may be strided; weight and d_weight [D]; rstd [N,
-// heads]. Tile: a warp takes a head, and reads it a second time, from the caches, once it knows the
-// sum. In backward, block i of at most 256 takes the i-th run of heads, and its four warps take
-// turns; each keeps its sums of d_weight in shared memory. The sums of the blocks go to the
-// workspace, and add_partial_rows() adds them. Numerics: f32. Sums over a head: fixed tree.
-// d_weight: ascending heads of a warp, then ascending warps, then partial_rows.cu: fixed for given
-// N and heads, and another order than the CPU's. Naive version: kernels/cpu.
+// Shapes: x, y [N, heads, D], rows may be strided; weight [D]; rstd [N, heads]. Tile: the lanes of
+// head_norm_pieces.cuh. A group of lanes asks for four heads before it computes on the first, since
+// a head alone is too little under way to keep memory busy. Heads that do not fit the registers
+// take a warp each. Numerics: f32. Sums over a head: each lane its columns in ascending order, then
+// a fixed tree. Naive version: kernels/cpu.
 
 #include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
-#include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/head_norm_pieces.cuh"
 #include "kernels/cuda/rows/norm_pieces.cuh"
-#include "kernels/cuda/rows/partial_rows.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int kForwardWarps = 8;
-constexpr int kBackwardWarps = 4;
-
-/// The heads that a launch covers, numbered token by token.
-struct Heads {
-  std::int64_t count;  ///< of all tokens
-  int of_token;
-  int size;  ///< D
-};
-
-/// Returns where a head of a tensor begins.
-template <class T>
-__device__ __forceinline__ T* head_at(const Rows<T>& rows, const Heads& heads, std::int64_t head) {
-  return rows.row(head / heads.of_token) + head % heads.of_token * heads.size;
-}
-
-__device__ __forceinline__ float warp_sum(float value) {
-  return warp_reduce(Sum<float>{value}, Add<float>{}).value;
-}
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kHeadsAtOnce = 4;  ///< of a group of lanes
 
 template <class T>
-struct Forward {
+struct Arguments {
   Rows<const T> x;
   const T* weight;
   Rows<T> y;
@@ -56,24 +35,65 @@ struct Forward {
   float offset;  ///< of weights
 };
 
+/// Takes aligned heads of at most kLanes pieces; `step` is from a head of a group to its next.
+template <class T, int kLanes>
+__global__ void __launch_bounds__(kThreads)
+    head_norm_in_registers(Arguments<T> p, Heads heads, HeadStep step) {
+  constexpr int W = kWide<T>;
+  constexpr int kGroups = kThreads / kLanes;
+  begin_chained();
+  const int c = static_cast<int>(threadIdx.x) % kLanes * W;
+  const bool owns = c < heads.size;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups * kHeadsAtOnce +
+                             static_cast<int>(threadIdx.x) / kLanes;
+  const auto exists = [&](int i) { return owns && first + i * kGroups < heads.count; };
+  const HeadPlace begin(heads, first);
+  Packed<T, W> x[kHeadsAtOnce] = {};
+  HeadPlace place = begin;
+#pragma unroll
+  for (int i = 0; i < kHeadsAtOnce; ++i) {
+    if (exists(i)) x[i] = load_packed<T, W>(place.in(p.x, heads) + c);
+    step.advance(place, heads);
+  }
+  float weight[W] = {};
+  if (owns) load(p.weight + c, weight);
+  add_offset(weight, p.offset);
+  place = begin;
+#pragma unroll
+  for (int i = 0; i < kHeadsAtOnce; ++i) {
+    float values[W];
+    float squares = 0;
+    unpack(x[i], values);
+    add_squares(values, squares);
+    const float rstd = rstd_of(group_sum<kLanes>(squares), heads.size, p.eps);
+    if (exists(i)) {
+      if (c == 0 && p.rstd != nullptr) p.rstd[first + i * kGroups] = rstd;
+      normalise(values, weight, rstd);
+      store_piece(place.in(p.y, heads) + c, values);
+    }
+    step.advance(place, heads);
+  }
+}
+
+/// Takes heads of any width and alignment, a warp each.
 template <class T, int W>
-__global__ void __launch_bounds__(kForwardWarps* kWarp)
-    head_norm_forward(Forward<T> p, Heads heads) {
+__global__ void __launch_bounds__(kThreads) head_norm_reread(Arguments<T> p, Heads heads) {
   begin_chained();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t head =
-      static_cast<std::int64_t>(blockIdx.x) * kForwardWarps + static_cast<int>(threadIdx.x) / kWarp;
+      static_cast<std::int64_t>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
   if (head >= heads.count) return;
-  const T* x = head_at(p.x, heads, head);
+  const HeadPlace place(heads, head);
+  const T* x = place.in(p.x, heads);
   float values[W];
   float squares = 0;
   for (int c = lane * W; c < heads.size; c += kWarp * W) {
     load(x + c, values);
     add_squares(values, squares);
   }
-  const float rstd = rstd_of(warp_sum(squares), heads.size, p.eps);
+  const float rstd = rstd_of(group_sum<kWarp>(squares), heads.size, p.eps);
   if (lane == 0 && p.rstd != nullptr) p.rstd[head] = rstd;
-  T* y = head_at(p.y, heads, head);
+  T* y = place.in(p.y, heads);
   for (int c = lane * W; c < heads.size; c += kWarp * W) {
     float weight[W];
     load(x + c, values);
@@ -84,140 +104,34 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
   }
 }
 
-template <class T>
-struct Backward {
-  Rows<const T> dy;
-  Rows<const T> x;
-  const T* weight;
-  const float* rstd;
-  Rows<T> dx;
-  float* workspace;  ///< [gridDim.x, D]
-  std::int64_t heads_per_block;
-  float offset;  ///< of weights
-};
-
-extern __shared__ __align__(16) unsigned char shared_memory[];
-
-/// Writes dx of one head, and adds its part to d_weight of this warp.
-template <class T, int W>
-__device__ __forceinline__ void differentiate_head(const Backward<T>& p, const Heads& heads,
-                                                   std::int64_t head, float* d_weight) {
-  const int first = static_cast<int>(threadIdx.x) % kWarp * W;
-  const T* dy = head_at(p.dy, heads, head);
-  const T* x = head_at(p.x, heads, head);
-  T* dx = head_at(p.dx, heads, head);
-  const float rstd = p.rstd[head];
-  float g[W];
-  float values[W];
-  float weight[W];
-  float dot = 0;
-  for (int c = first; c < heads.size; c += kWarp * W) {
-    load(dy + c, g);
-    load(x + c, values);
-    load(p.weight + c, weight);
-    add_offset(weight, p.offset);
-#pragma unroll
-    for (int i = 0; i < W; ++i) dot += (weight[i] * g[i]) * (values[i] * rstd);
-  }
-  const float mean = warp_sum(dot) / static_cast<float>(heads.size);
-  for (int c = first; c < heads.size; c += kWarp * W) {
-    load(dy + c, g);
-    load(x + c, values);
-    load(p.weight + c, weight);
-    add_offset(weight, p.offset);
-#pragma unroll
-    for (int i = 0; i < W; ++i) {
-      const float xhat = values[i] * rstd;
-      d_weight[c + i] += g[i] * xhat;
-      g[i] = rstd * (weight[i] * g[i] - xhat * mean);
-    }
-    store(dx + c, g);
-  }
-}
-
-template <class T, int W>
-__global__ void __launch_bounds__(kBackwardWarps* kWarp)
-    head_norm_backward(Backward<T> p, Heads heads) {
-  auto* sums = reinterpret_cast<float*>(shared_memory);  // [kBackwardWarps, D]
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  for (int i = static_cast<int>(threadIdx.x); i < kBackwardWarps * heads.size;
-       i += static_cast<int>(blockDim.x)) {
-    sums[i] = 0;
-  }
-  __syncthreads();
-  const std::int64_t begin = blockIdx.x * p.heads_per_block;
-  const std::int64_t end = min(begin + p.heads_per_block, heads.count);
-  for (std::int64_t head = begin + warp; head < end; head += kBackwardWarps) {
-    differentiate_head<T, W>(p, heads, head, sums + warp * heads.size);
-  }
-  __syncthreads();
-  for (int c = static_cast<int>(threadIdx.x); c < heads.size; c += static_cast<int>(blockDim.x)) {
-    float sum = sums[c];
-    for (int w = 1; w < kBackwardWarps; ++w) sum += sums[w * heads.size + c];
-    p.workspace[static_cast<std::int64_t>(blockIdx.x) * heads.size + c] = sum;
-  }
-}
-
-Heads heads_of(const ConstTensorView& x) {
-  return {.count = x.rows() * x.shape[1],
-          .of_token = static_cast<int>(x.shape[1]),
-          .size = static_cast<int>(x.shape[2])};
-}
-
 }  // namespace
 
 void enqueue(const Context& context, const HeadNormForward& op) {
   const Heads heads = heads_of(op.x);
+  if (heads.count == 0) return;
   const bool wide = is_wide(op.x.dtype, heads.size, {op.x, op.weight, op.y});
   with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
-    const Launch where{.name = op.kName,
-                       .stream = context.stream,
-                       .grid = blocks_for(heads.count, kForwardWarps),
-                       .block = kForwardWarps * kWarp};
-    launch(chained(where), head_norm_forward<T, W>,
-           Forward<T>{.x = Rows<const T>(op.x),
-                      .weight = data<T>(op.weight),
-                      .y = Rows<T>(op.y),
-                      .rstd = data<float>(op.rstd),
-                      .eps = static_cast<float>(op.eps),
-                      .offset = static_cast<float>(op.offset)},
-           heads);
+    const Arguments<T> arguments{.x = Rows<const T>(op.x),
+                                 .weight = data<T>(op.weight),
+                                 .y = Rows<T>(op.y),
+                                 .rstd = data<float>(op.rstd),
+                                 .eps = static_cast<float>(op.eps),
+                                 .offset = static_cast<float>(op.offset)};
+    Launch where{.name = op.kName, .stream = context.stream, .block = kThreads};
+    const auto in_registers = [&]<int kLanes>() {
+      constexpr int kGroups = kThreads / kLanes;
+      where.grid = blocks_for(heads.count, kGroups * kHeadsAtOnce);
+      launch(chained(where), head_norm_in_registers<T, kLanes>, arguments, heads,
+             HeadStep(heads, kGroups));
+    };
+    if (wide && with_lanes(heads.size / W, in_registers)) return;
+    where.grid = blocks_for(heads.count, kWarps);
+    launch(chained(where), head_norm_reread<T, W>, arguments, heads);
   });
-}
-
-void enqueue(const Context& context, const HeadNormBackward& op) {
-  const Heads heads = heads_of(op.x);
-  if (heads.count == 0 || heads.size == 0) return;
-  const std::int64_t per_block =
-      (heads.count + HeadNormBackward::kWorkspaceRows - 1) / HeadNormBackward::kWorkspaceRows;
-  const unsigned blocks = blocks_for(heads.count, per_block);
-  const bool wide = is_wide(op.x.dtype, heads.size, {op.dy, op.x, op.weight, op.dx});
-  with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
-    const Launch where{
-        .name = op.kName,
-        .stream = context.stream,
-        .grid = blocks,
-        .block = kBackwardWarps * kWarp,
-        .shared_bytes = static_cast<std::size_t>(kBackwardWarps * heads.size) * sizeof(float)};
-    launch(where, head_norm_backward<T, W>,
-           Backward<T>{.dy = Rows<const T>(op.dy),
-                       .x = Rows<const T>(op.x),
-                       .weight = data<T>(op.weight),
-                       .rstd = data<float>(op.rstd),
-                       .dx = Rows<T>(op.dx),
-                       .workspace = data<float>(op.workspace),
-                       .heads_per_block = per_block,
-                       .offset = static_cast<float>(op.offset)},
-           heads);
-  });
-  add_partial_rows(
-      op.kName, context.stream,
-      {.data = data<float>(op.workspace), .rows = static_cast<int>(blocks), .columns = heads.size},
-      data<float>(op.d_weight));
 }
 
 const void* head_norm_module() {
-  return reinterpret_cast<const void*>(&head_norm_forward<float, 1>);
+  return reinterpret_cast<const void*>(&head_norm_reread<float, 1>);
 }
 
 }  // namespace strata::cuda
