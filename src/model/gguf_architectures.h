@@ -22,12 +22,25 @@ enum class Rotation : bool {
 /// Which tensors of factors of wavelengths are read.
 enum class RopeFactors : std::uint8_t {
   kNone,
+  kLlama3,    ///< those of llama3
   kLongRope,  ///< those of longrope
-  kAll,       ///< also those of other scalings, such as llama3
+  kAll,       ///< both
 };
 
 /// Which projections to logits a model may have.
 enum class Projection : std::uint8_t { kAny, kSeparate, kEmbedding };
+
+/// Which layers may have windows.
+enum class Windows : std::uint8_t {
+  kNone,
+  kListed,      ///< those that a key lists
+  kGemma2,      ///< those that a key lists; without the key, every other one
+  kOf64Layers,  ///< those that a key lists, in models of 64 layers; others have none
+};
+inline constexpr int kWindowedLayers = 64;  ///< of models with Windows::kOf64Layers
+
+/// Whether scores or logits are capped.
+enum class Cap : std::uint8_t { kNever, kByKey, kAlways };
 
 /// What an architecture of llama.cpp can express.
 struct GgufArchitecture {
@@ -42,6 +55,13 @@ struct GgufArchitecture {
   bool has_multipliers = false;            ///< as keys
   std::int64_t unrotated_interval = 0;     ///< each so manieth layer does not rotate; 0: all do
   std::string_view mlp_norm = "ffn_norm";  ///< the name of the norm before the MLP
+  bool is_gemma = false;  ///< gated by GELU, embeddings multiplied by the root of their width
+  Windows windows = Windows::kNone;
+  Cap score_cap = Cap::kNever;
+  Cap logits_cap = Cap::kNever;
+  /// Scores are divided by the root of hidden_size / num_attention_heads in a model of so many
+  /// layers, by that of head_dim in others.
+  int layers_of_27b = 0;
 };
 inline constexpr GgufArchitecture kGgufArchitectures[] = {
     {.type = ModelType::kLlama,
@@ -75,11 +95,39 @@ inline constexpr GgufArchitecture kGgufArchitectures[] = {
      .name = "seed_oss",
      .has_qkv_bias = true,
      .mlp_norm = "post_attention_norm"},
-    {.type = ModelType::kGemma, .name = "gemma", .projection = Projection::kEmbedding},
+    {.type = ModelType::kGemma,
+     .name = "gemma",
+     .projection = Projection::kEmbedding,
+     .is_gemma = true},
     {.type = ModelType::kSmolLm3,
      .name = "smollm3",
      .rotation = Rotation::kPairs,
      .unrotated_interval = 4},
+    {.type = ModelType::kGlm4, .name = "glm4", .rotation = Rotation::kPairs, .has_qkv_bias = true},
+    {.type = ModelType::kExaone4,
+     .name = "exaone4",
+     .any_head_size = false,
+     .factors = RopeFactors::kLlama3,
+     .windows = Windows::kOf64Layers},
+    {.type = ModelType::kOlmo3,
+     .name = "olmo2",
+     .any_head_size = false,
+     .projection = Projection::kSeparate,
+     .windows = Windows::kListed},
+    {.type = ModelType::kGemma2,
+     .name = "gemma2",
+     .projection = Projection::kEmbedding,
+     .is_gemma = true,
+     .windows = Windows::kGemma2,
+     .score_cap = Cap::kAlways,
+     .logits_cap = Cap::kAlways,
+     .layers_of_27b = 46},
+    {.type = ModelType::kGemma3,
+     .name = "gemma3",
+     .is_gemma = true,
+     .windows = Windows::kListed,
+     .logits_cap = Cap::kByKey,
+     .layers_of_27b = 62},
 };
 
 /// Returns how llama.cpp has the family, or null if strata does not know.

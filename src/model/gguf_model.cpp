@@ -1,8 +1,9 @@
-// Says what of a model llama.cpp can compute, and how it calls it, by the table of its
-// architectures.
+// Says how llama.cpp calls the tensors of a model and what it must be told of it, by the table of
+// its architectures.
 
 #include "strata/model/gguf_model.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -11,114 +12,13 @@
 #include <string_view>
 
 #include "gguf_architectures.h"
-#include "strata/base/error.h"
+#include "gguf_refusals.h"
 #include "strata/model/families.h"
 #include "strata/model/rope_table.h"
 #include "strata/model/spec.h"
 
 namespace strata {
 namespace {
-
-[[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
-  throw ConfigError("no GGUF file can be made of this model: " + what + "; " + remedy);
-}
-constexpr const char* kExportFolder = "export it as a Hugging Face folder (--format hf)";
-
-const GgufArchitecture& architecture_of(ModelType type) {
-  if (const GgufArchitecture* const found = gguf_architecture_of(type)) return *found;
-  refuse("strata does not know how llama.cpp has the family \"" +
-             std::string(enum_name(kModelTypeNames, type)) + "\"",
-         kExportFolder);
-}
-
-// ---- what is refused ----
-
-std::string key_of_bias(LinearId id, const GgufArchitecture& as) {
-  if (id == LinearId::kQkv) return "attention_bias";
-  if (id != LinearId::kAttentionOut) return "mlp_bias";
-  return as.type == ModelType::kSeedOss ? "attention_out_bias" : "attention_bias";
-}
-
-void refuse_biases(const ModelSpec& spec, const GgufArchitecture& as) {
-  for (const Linear& linear : spec.common().linears) {
-    const bool is_qkv = linear.id == LinearId::kQkv;
-    if (!linear.has_bias() || (is_qkv ? as.has_qkv_bias : as.has_other_biases)) continue;
-    refuse(key_of_bias(linear.id, as) + " is true, and the " + std::string(as.name) +
-               " of llama.cpp has no bias of " + std::string(name_of(linear.id)),
-           kExportFolder);
-  }
-}
-
-void refuse_attention(const ModelSpec& spec, const GgufArchitecture& as) {
-  const AttentionSpec& attention = spec.common().attention;
-  if (!as.any_head_size && attention.query_width() != spec.width) {
-    refuse("head_dim is " + std::to_string(attention.head_size) + ", and the " +
-               std::string(as.name) +
-               " of llama.cpp has only heads of hidden_size / "
-               "num_attention_heads = " +
-               std::to_string(spec.width / attention.heads),
-           kExportFolder);
-  }
-  for (int layer = 0; layer < spec.layers(); ++layer) {
-    if (const std::int64_t window = spec.layer(layer).attention.window; window > 0) {
-      refuse("sliding_window is " + std::to_string(window) + ", and the " + std::string(as.name) +
-                 " of llama.cpp has no window",
-             kExportFolder);
-    }
-    const bool rotates = as.unrotated_interval == 0 || (layer + 1) % as.unrotated_interval != 0;
-    if (spec.layer(layer).attention.rotates == rotates) continue;
-    refuse("no_rope_layers says of layer " + std::to_string(layer) +
-               (rotates ? " that it does not rotate, and the " : " that it rotates, and the ") +
-               std::string(as.name) + " of llama.cpp has every " +
-               std::to_string(as.unrotated_interval) + "th layer not rotate",
-           kExportFolder);
-  }
-}
-
-void refuse_projection(const ModelSpec& spec, const GgufArchitecture& as) {
-  if (as.projection == (spec.tied() ? Projection::kSeparate : Projection::kEmbedding)) {
-    refuse(std::string("tie_word_embeddings is ") + (spec.tied() ? "true" : "false") +
-               ", and the " + std::string(as.name) + " of llama.cpp has " +
-               (spec.tied() ? "a projection of its own" : "no projection but the embedding"),
-           kExportFolder);
-  }
-}
-
-/// Throws std::logic_error if the spec has what the family's models never have in llama.cpp.
-void require_expressible(const ModelSpec& spec, const GgufArchitecture& as) {
-  const bool is_gemma = as.type == ModelType::kGemma;  // which has its activation and scale
-  const AttentionSpec& attention = spec.common().attention;
-  bool expressible =
-      spec.common().activation == (is_gemma ? Activation::kGeluTanh : Activation::kSilu);
-  if (!as.has_multipliers) {
-    const auto head_size = static_cast<double>(attention.head_size);
-    expressible = expressible && attention.scale == 1.0 / std::sqrt(head_size) &&
-                  spec.logits_scale == 1 && (is_gemma || spec.embedding_scale == 1) &&
-                  spec.common().linear(LinearId::kDown).multiplier == 1;
-  }
-  if (!expressible) throw std::logic_error("this family has no keys in GGUF yet for what it does");
-}
-
-void refuse_scaling(const RopeScaling& scaling, const GgufArchitecture& as) {
-  const std::string type(enum_name(kRopeTypeNames, scaling.rope_type));
-  if (scaling.rope_type == RopeType::kDynamic) {
-    refuse("rope_scaling.rope_type is dynamic, which llama.cpp does not have",
-           "as far as max_position_embeddings it changes nothing: set rope_scaling to null in the "
-           "config.json of an exported folder, and export that");
-  }
-  const bool reads_factors =
-      scaling.rope_type == RopeType::kLlama3     ? as.factors == RopeFactors::kAll
-      : scaling.rope_type == RopeType::kLongRope ? as.factors != RopeFactors::kNone
-                                                 : true;
-  if (!reads_factors) {
-    refuse("rope_scaling.rope_type is " + type + ", and the " + std::string(as.name) +
-               " of llama.cpp reads no factors of it",
-           kExportFolder);
-  }
-  if (scaling.rope_type == RopeType::kYarn && !scaling.truncate) {
-    refuse("rope_scaling.truncate is false, and llama.cpp always truncates", kExportFolder);
-  }
-}
 
 // ---- keys ----
 
@@ -149,8 +49,34 @@ void add_multipliers(const ModelSpec& spec, const std::string& prefix, GgufKeys&
   keys.add_number(prefix + "logit_scale", 1 / spec.logits_scale);  // logits are divided by it
 }
 
+/// Returns the rotation of the layers without a window, or that of all if all have one.
+const RopeSpec& rope_of(const ModelSpec& spec) {
+  for (const LayerSpec& kind : spec.kinds) {
+    if (kind.attention.window == 0) return kind.attention.rope;
+  }
+  return spec.common().attention.rope;
+}
+
+/// Adds the window, the layers that have it, and their theta. Where no layer has one, all get a
+/// window that hides nothing, because llama.cpp does not run these architectures without.
+void add_windows(const LlamaConfig& config, const ModelSpec& spec, const std::string& prefix,
+                 GgufKeys& keys) {
+  const LayerSpec* const kind = windowed_kind(spec);
+  std::vector<std::int32_t> has_window;
+  for (int layer = 0; layer < spec.layers(); ++layer) {
+    has_window.push_back(kind == nullptr || spec.layer(layer).attention.window > 0 ? 1 : 0);
+  }
+  const std::int64_t all = config.max_position_embeddings;
+  keys.add_count(prefix + "attention.sliding_window",
+                 kind == nullptr ? all : std::min(kind->attention.window, all));
+  keys.add_integers(prefix + "attention.sliding_window_pattern", has_window);
+  keys.add_number(prefix + "rope.freq_base_swa",
+                  (kind == nullptr ? spec.common() : *kind).attention.rope.theta);
+}
+
 GgufKeys keys_of(const LlamaConfig& config, const ModelSpec& spec, const GgufArchitecture& as) {
   const AttentionSpec& attention = spec.common().attention;
+  const RopeSpec& rope = rope_of(spec);
   const std::string prefix = std::string(as.name) + '.';
   GgufKeys keys;
   keys.add_count(prefix + "vocab_size", spec.vocabulary);
@@ -163,10 +89,17 @@ GgufKeys keys_of(const LlamaConfig& config, const ModelSpec& spec, const GgufArc
   keys.add_count(prefix + "attention.key_length", attention.head_size);
   keys.add_count(prefix + "attention.value_length", attention.head_size);
   keys.add_number(prefix + "attention.layer_norm_rms_epsilon", spec.norm_eps);
-  keys.add_count(prefix + "rope.dimension_count", attention.rope.width);
-  keys.add_number(prefix + "rope.freq_base", attention.rope.theta);
-  if (attention.rope.scaling) add_scaling(*attention.rope.scaling, prefix, keys);
+  keys.add_count(prefix + "rope.dimension_count", rope.width);
+  keys.add_number(prefix + "rope.freq_base", rope.theta);
+  if (rope.scaling) add_scaling(*rope.scaling, prefix, keys);
   if (as.has_multipliers) add_multipliers(spec, prefix, keys);
+  if (windowed_kind(spec) != nullptr || as.windows == Windows::kGemma2) {
+    add_windows(config, spec, prefix, keys);
+  }
+  if (attention.score_cap > 0) {
+    keys.add_number(prefix + "attn_logit_softcapping", attention.score_cap);
+  }
+  if (spec.logits_cap > 0) keys.add_number(prefix + "final_logit_softcapping", spec.logits_cap);
   return keys;
 }
 
@@ -258,7 +191,8 @@ class LayerTensors {
                       .shape = {sources[i].rows}};
       if (end == ".weight") place.shape.push_back(linear.in);
       const bool is_rotated = row.sources == 3 && i < 2;  // queries and keys
-      if (is_rotated && as_.rotation == Rotation::kPairs) {
+      const bool rotates_halves = layer_.attention.rope.pairs == RopePairs::kHalves;
+      if (is_rotated && rotates_halves && as_.rotation == Rotation::kPairs) {
         place.interleaved_rows = layer_.attention.head_size;
       }
       places_.push_back(std::move(place));
@@ -276,19 +210,14 @@ class LayerTensors {
 }  // namespace
 
 GgufModel gguf_model_of(const LlamaConfig& config) {
-  const GgufArchitecture& as = architecture_of(config.model_type);
+  const GgufArchitecture& as = require_gguf_architecture(config.model_type);
   const ModelSpec spec = spec_of(config);
-  require_expressible(spec, as);
-  refuse_biases(spec, as);
-  refuse_attention(spec, as);
-  refuse_projection(spec, as);
-  const RopeSpec& rope = spec.common().attention.rope;
-  if (rope.scaling) refuse_scaling(*rope.scaling, as);
+  require_expressible(config, spec, as);
 
   GgufModel model{.architecture = std::string(as.name),
                   .keys = keys_of(config, spec, as),
                   .tensors = {},
-                  .rope_factors = rope_factors_of(rope)};
+                  .rope_factors = rope_factors_of(rope_of(spec))};
   const std::vector<std::int64_t> vocabulary{spec.vocabulary, spec.width};
   model.tensors.push_back({spec.embedding, "token_embd.weight", vocabulary});
   for (int layer = 0; layer < spec.layers(); ++layer) {

@@ -121,10 +121,60 @@ TEST_CASE("a SmolLM3 goes to llama.cpp where every fourth layer does not rotate"
   CHECK(refusal(m).find("of layer 3 that it rotates") != std::string::npos);
 }
 
-TEST_CASE("windows do not go to llama.cpp") {
-  LlamaConfig m = model_of(ModelType::kQwen3);
-  m.sliding_window = 64;
-  CHECK(refusal(m).find("sliding_window is 64") != std::string::npos);
+TEST_CASE("windows do not go to llama.cpp where its architecture has none") {
+  for (const ModelType type : {ModelType::kQwen3, ModelType::kMistral}) {
+    LlamaConfig m = model_of(type);
+    m.sliding_window = 64;
+    CHECK(refusal(m).find("sliding_window is 64") != std::string::npos);
+  }
+}
+
+TEST_CASE("an EXAONE 4 has windows in llama.cpp if it has 64 layers, and only then") {
+  LlamaConfig m = model_of(ModelType::kExaone4);
+  m.hidden_size = 24;  // which the heads fill
+  CHECK(refusal(m).empty());
+  m.num_hidden_layers = 64;
+  CHECK(refusal(m).find("sliding_window is null") != std::string::npos);
+  m.sliding_window = 8;
+  CHECK(refusal(m).empty());
+  CHECK(gguf_model_of(m).keys.bytes().find("sliding_window_pattern") != std::string::npos);
+  m.layer_types = std::vector<std::string>(64, kFullLayer);
+  CHECK(refusal(m).find("layer_types names no layer") != std::string::npos);
+  m.layer_types.reset();
+  m.num_hidden_layers = 3;
+  CHECK(refusal(m).find("num_hidden_layers is 3") != std::string::npos);
+}
+
+TEST_CASE("a Gemma 2 and a Gemma 3 go to llama.cpp with the scale and the caps that it has") {
+  LlamaConfig m = model_of(ModelType::kGemma2);
+  m.tie_word_embeddings = true;
+  m.sliding_window = 8;
+  CHECK(refusal(m).find("attn_logit_softcapping is null") != std::string::npos);
+  m.attn_logit_softcapping = 50;
+  CHECK(refusal(m).find("final_logit_softcapping is null") != std::string::npos);
+  m.final_logit_softcapping = 30;
+  CHECK(refusal(m).empty());
+  m.query_pre_attn_scalar = 5;  // C / H, where a head has 6
+  CHECK(refusal(m).find("query_pre_attn_scalar is 5") != std::string::npos);
+  m.num_hidden_layers = 46;
+  CHECK(refusal(m).empty());
+  m.model_type = ModelType::kGemma3;
+  m.num_hidden_layers = 62;
+  CHECK(refusal(m).find("attn_logit_softcapping is set") != std::string::npos);
+  m.attn_logit_softcapping.reset();
+  CHECK(refusal(m).empty());
+  m.rope_scaling = RopeScaling{.rope_type = RopeType::kYarn, .attention_factor = 1.5};
+  CHECK(refusal(m).find("rope_scaling.attention_factor is 1.5") != std::string::npos);
+}
+
+TEST_CASE("a GLM-4 rotates the pairs that llama.cpp does, and keeps the order of its rows") {
+  const GgufModel model = gguf_model_of(model_of(ModelType::kGlm4));
+  const std::string layer = "model.layers.1.";
+  CHECK(place(model, layer + "self_attn.q_proj.weight").interleaved_rows == 0);
+  CHECK(place(model, layer + "mlp.gate_up_proj.weight").name == "blk.1.ffn_up.weight");
+  CHECK(place(model, layer + "post_attention_layernorm.weight").name == "blk.1.ffn_norm.weight");
+  CHECK(place(model, layer + "post_self_attn_layernorm.weight").name ==
+        "blk.1.post_attention_norm.weight");
 }
 
 TEST_CASE("longrope's factors are tensors of their own where llama.cpp reads them") {
