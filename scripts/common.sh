@@ -52,3 +52,19 @@ build() {
   output=$(cmake --preset "$preset" "${options[@]}" 2>&1) || { echo "$output" >&2; return 1; }
   cmake --build --preset "$preset" ${@:+--target "$@"}
 }
+
+# llama_cpp_sources PYTHON: unpacks the Python package llama-cpp-python into build/llama_cpp, unless it is there, and
+# prints the folder in it of llama.cpp: its sources and, for its tests, vocabularies and chat templates of models. PYTHON
+# has pip.
+llama_cpp_sources() {
+  local name=llama_cpp_python-0.3.36 to=build/llama_cpp
+  if [ ! -d "$to/$name" ]; then
+    "$1" -m pip --quiet --disable-pip-version-check download --no-deps --no-binary llama-cpp-python --dest "$to" \
+      "llama-cpp-python==${name#*-}" >&2
+    mkdir -p "$to/unpacking"
+    tar xzf "$to/$name.tar.gz" -C "$to/unpacking"
+    mv "$to/unpacking/$name" "$to/$name"
+    rmdir "$to/unpacking"
+  fi
+  echo "$to/$name/vendor/llama.cpp"
+}

@@ -5,19 +5,16 @@
 set -euo pipefail
 strata=$(realpath "$1")
 cd "$(dirname "$0")/.."
-version=0.3.36
+. scripts/common.sh
 to=build/llama_cpp
-sources=$to/llama_cpp_python-$version/vendor/llama.cpp
 python=$to/venv/bin/python
 
-if [ ! -e "$to/complete-$version" ]; then
+if [ ! -e "$to/venv/complete" ]; then
   python3 -m venv "$to/venv"
-  pip=("$python" -m pip --quiet --disable-pip-version-check)
-  "${pip[@]}" install gguf==0.19.0 safetensors==0.8.0 tokenizers==0.23.3
-  "${pip[@]}" download --no-deps --no-binary llama-cpp-python --dest "$to" "llama-cpp-python==$version"
-  tar xzf "$to/llama_cpp_python-$version.tar.gz" -C "$to"
-  touch "$to/complete-$version"
+  "$python" -m pip --quiet --disable-pip-version-check install gguf==0.19.0 safetensors==0.8.0 tokenizers==0.23.3
+  touch "$to/venv/complete"
 fi
+llama_cpp=$(llama_cpp_sources "$python")
 
 # No faster than the tests need: without the instructions of this machine, so that ccache serves others.
 options=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DGGML_NATIVE=OFF
@@ -27,10 +24,10 @@ if command -v ccache >/dev/null; then
   options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
 fi
-cmake -S "$sources" -B "$to/build" -G Ninja "${options[@]}" >"$to/configure.log" 2>&1 ||
+cmake -S "$llama_cpp" -B "$to/build" -G Ninja "${options[@]}" >"$to/configure.log" 2>&1 ||
   { cat "$to/configure.log" >&2; exit 1; }
 cmake --build "$to/build" --target llama >"$to/build.log" || { tail -50 "$to/build.log" >&2; exit 1; }
-"${CXX:-g++}" -std=c++20 -O1 -I"$sources/include" -I"$sources/ggml/include" tests/e2e/llama_cpp_reference.cpp \
+"${CXX:-g++}" -std=c++20 -O1 -I"$llama_cpp/include" -I"$llama_cpp/ggml/include" tests/e2e/llama_cpp_reference.cpp \
   -o "$to/reference" -L"$to/build/bin" -lllama -lggml -lggml-base -Wl,-rpath,"$PWD/$to/build/bin"
 
 "$python" tests/e2e/gguf_test.py "$strata" tests/golden/data configs "$to/reference"
