@@ -3,13 +3,14 @@
 #
 #   scripts/examples/pretrain.sh TEXTS DIR     TEXTS: a folder of .txt or .md files, or JSON lines; DIR: for the results
 #
+# CONFIG names another config than configs/llama-1.3b.json, and VOCABULARY how many tokens there are, if not 32,000.
 # Afterwards DIR/run is the run folder, DIR/model a Hugging Face folder.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 texts=${1:?usage: pretrain.sh TEXTS DIR}
 directory=${2:?usage: pretrain.sh TEXTS DIR}
 
-config=$configs/llama-1.3b.json vocabulary=32000
+config=${CONFIG:-$configs/llama-1.3b.json} vocabulary=${VOCABULARY:-32000}
 sets=(--set data.document_mask=true --set run.eval_every=500 --set run.sample_every=500
   --set checkpoint.every_steps=500)
 if [ -n "$tiny" ]; then

@@ -27,11 +27,13 @@ for task in $(seq 0 "$last"); do SLURM_SUBMIT_DIR=$PWD SLURM_ARRAY_TASK_ID=$task
 SAID = {
     "strata plan configs/llama-7b.json --gpu": ["RTX 4090", "predicted step"],
     "strata plan configs/llama-7b.json --generate": ["RTX 4090", "tokens/s drawn"],
+    "strata plan configs/qwen3-100m.json": ["host in all:", "of 6 GiB"],
     "strata tune": ["RTX 4090", "written: tuned.json"],
     "strata generate": ["20 tokens drawn", "house number"],
     "strata report": ["html"],
     "strata doctor": ["host memory", "AdamW", "a checkpoint takes", "ok    memory of the run"],
     "scripts/examples/pretrain.sh": ["validation loss ", "sample: The "],
+    "CONFIG=configs/qwen3-100m.json": ["validation loss "],
     "TEMPLATE=chatml scripts/examples/fine_tune.sh": ["<|im_start|>", "validation loss "],
     "scripts/examples/other_hardware.sh": [" steps, loss "],
     "scripts/examples/sweep.sbatch configs": ["<- lowest loss"],
