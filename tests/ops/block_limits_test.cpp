@@ -43,25 +43,31 @@ bool fits(const BlockLimits& limits) {
 }  // namespace
 
 TEST_CASE("the tiles of portable attention fit every architecture") {
+  // Beside the tiles single queries have a maximum and a sum of each head of each warp, and of all
+  // of them. Results of warps take the place of their rings.
+  constexpr std::size_t kStatistics =
+      sizeof(float) * 2 * (cuda::DecodeTile::kWarps + 1) * cuda::DecodeTile::kHeads;
   for (const BlockLimits& limits : kBlockLimits) {
-    for (const int head_dim : {64, 128}) {
+    for (const int head_dim : {64, 128, 256}) {
       INFO(limits.capability << ", head dim " << head_dim);
       CHECK(cuda::FlashForwardTile::shared_bytes(head_dim) <= limits.shared_bytes);
-      CHECK(cuda::FlashKeyGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
       CHECK(cuda::FlashQueryGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
-      // Beside the tiles single queries have a maximum and a sum of each head of each warp, and of
-      // all of them. Results of warps take the place of their rings.
-      constexpr std::size_t kStatistics =
-          sizeof(float) * 2 * (cuda::DecodeTile::kWarps + 1) * cuda::DecodeTile::kHeads;
-      for (const std::size_t rings :
-           {cuda::DecodeBf16Tile::shared_bytes(head_dim, cuda::DecodeBf16Tile::kFewStages),
-            cuda::DecodeInt8Tile::shared_bytes(head_dim, cuda::DecodeInt8Tile::kFewStages)}) {
+      if (head_dim != cuda::FlashWideKeyGradientTile::kHeadDim) {
+        CHECK(cuda::FlashKeyGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
+      }
+      using Bf16 = cuda::DecodeBf16Tile;
+      using Int8 = cuda::DecodeInt8Tile;
+      for (const std::size_t rings : {Bf16::shared_bytes(head_dim, Bf16::few_stages(head_dim)),
+                                      Int8::shared_bytes(head_dim, Int8::few_stages(head_dim))}) {
         CHECK(rings + kStatistics <= limits.shared_bytes);
         CHECK(cuda::DecodeTile::result_bytes(head_dim) <= rings);
       }
     }
+    CHECK(cuda::FlashWideKeyGradientTile::kSharedBytes <= limits.shared_bytes);
   }
   CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least
+  CHECK(cuda::FlashQueryGradientTile::shared_bytes(256) == 96 * 1024);
+  CHECK(cuda::FlashForwardTile::shared_bytes(256) == 96 * 1024);
 }
 
 TEST_CASE("the rings of batch-invariant products fit every architecture") {
@@ -154,6 +160,7 @@ TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are c
   // not have.
   const std::set<std::string> checked{"flash_forward.cu",
                                       "flash_backward.cu",
+                                      "flash_wide_key_gradients.cu",
                                       "cross_entropy.cu",
                                       "norm_backward.cu",
                                       "norm.cu",

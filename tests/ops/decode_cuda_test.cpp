@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "support/catch.h"
@@ -29,7 +30,7 @@ void check_twice(Outputs (*check)(OpRunner&, DType, const AttentionCase&, DType)
 /// All cases, and some with as many parts as one kernel or another joins: two (a cluster), and more
 /// than a block has sums.
 std::vector<AttentionCase> all_decode_cases() {
-  std::vector<AttentionCase> cases = decode_cases();
+  std::vector<AttentionCase> cases = decode_cases(cuda_head_dims());
   cases.push_back({.name = "a query with many parts of keys beside one without keys",
                    .queries = 3,
                    .keys = 9001,
@@ -53,6 +54,33 @@ std::vector<AttentionCase> all_decode_cases() {
                                 {2, 769, 1, 256, 255},
                                 {3, 1025, 1, 300, 299}},
                    .parts = 2});
+  for (const int parts : {2, 6, 12}) {
+    const int keys = parts * static_cast<int>(AttentionForward::kPartKeys) - 100;
+    cases.push_back({.name = "wide heads with " + std::to_string(parts) + " parts",
+                     .queries = 2,
+                     .keys = keys + 20,
+                     .heads = 6,
+                     .kv_heads = 2,
+                     .head_dim = 256,
+                     .segments = {{0, 20, 1, keys, keys - 1}, {1, 3, 1, 17, 16}},
+                     .parts = parts});
+    cases.push_back(cases.back());
+    cases.back().name += " and a window";
+    cases.back().window = 300;
+  }
+  // So many blocks that their rings are short.
+  AttentionCase many{.name = "many queries of wide heads",
+                     .queries = 40,
+                     .keys = 330,
+                     .heads = 8,
+                     .kv_heads = 4,
+                     .head_dim = 256,
+                     .segments = {},
+                     .parts = 2};
+  for (int q = 0; q < many.queries; ++q) {
+    many.segments.push_back({q, q, 1, 290 - 7 * q, 289 - 7 * q});
+  }
+  cases.push_back(many);
   cases.push_back({.name = "narrow heads with two parts",
                    .queries = 2,
                    .keys = 800,
@@ -95,7 +123,7 @@ TEST_CASE("what turns, appends and attends at once on cuda has the bits of its p
   if (without_gpu()) return;
   Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
   OpRunner runner(backend);
-  for (const AttentionCase& c : fused_attend_cases()) {
+  for (const AttentionCase& c : fused_attend_cases(cuda_head_dims())) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const Outputs first = check_fused_attend(runner, dtype, c);
       AttentionCase longer = c;  // parts are then joined by other kernels
@@ -137,7 +165,7 @@ TEST_CASE("attention to int8 keys on cuda differs from the cpu's by rounding alo
   Backend cpu = make_backend(BackendKind::kCpu, {.device = {}, .threads = 2});
   OpRunner on_cuda(cuda);
   OpRunner on_cpu(cpu);
-  for (const AttentionCase& c : decode_cases()) {
+  for (const AttentionCase& c : decode_cases(cuda_head_dims())) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       INFO(c.name << ", " << name_of(dtype) << ", head dim " << c.head_dim);
       const std::vector<double> device = check_attend_int8_kv(on_cuda, dtype, c, dtype).front();

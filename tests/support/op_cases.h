@@ -136,9 +136,15 @@ struct AttentionCase {
   std::int64_t window = 0;
   double score_cap = 0;
 };
-[[nodiscard]] std::vector<AttentionCase> attention_cases();
+/// The head dims of cases: one that plain arithmetic computes, and those of kernels on tensor
+/// cores. On the cpu the widest one is like the others, and left out.
+using HeadDims = std::vector<std::int64_t>;
+inline HeadDims cpu_head_dims() { return {12, 64, 128}; }
+inline HeadDims cuda_head_dims() { return {12, 64, 128, 256}; }
+[[nodiscard]] std::vector<AttentionCase> attention_cases(
+    const HeadDims& head_dims = cpu_head_dims());
 /// Single queries over a cache, with keys in parts: forward alone.
-[[nodiscard]] std::vector<AttentionCase> decode_cases();
+[[nodiscard]] std::vector<AttentionCase> decode_cases(const HeadDims& head_dims = cpu_head_dims());
 /// Rows of `length` tokens each, causal.
 [[nodiscard]] AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t heads,
                                         std::int64_t kv_heads, std::int64_t head_dim);
@@ -148,7 +154,8 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
                                 DType intermediate);
 /// Single queries over a cache to which each adds the last key that it sees, and no other query
 /// sees that one.
-[[nodiscard]] std::vector<AttentionCase> fused_attend_cases();
+[[nodiscard]] std::vector<AttentionCase> fused_attend_cases(
+    const HeadDims& head_dims = cpu_head_dims());
 /// FusedAttend on such a case, against its parts run apart: the same bits.
 Outputs check_fused_attend(OpRunner& runner, DType dtype, const AttentionCase& c);
 /// AttendInt8Kv on such a case, whose segments are queries: levels and scales of all sizes, those

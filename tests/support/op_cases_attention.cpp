@@ -371,14 +371,14 @@ AttentionCase with_scores(AttentionCase c, std::int64_t window, double score_cap
 /// Windows of one key and of a row, and those that end inside tiles, at their borders and beside
 /// them; with documents, ranges with a past, and keys that a window leaves to nobody. And caps that
 /// bend scores.
-std::vector<AttentionCase> scored_cases() {
+std::vector<AttentionCase> scored_cases(const HeadDims& head_dims) {
   std::vector<AttentionCase> cases;
   for (const std::int64_t head_dim : {12, 64, 128, 256}) {
     cases.push_back(with_scores(causal_case(1, 75, 2, 1, head_dim), 1, 0));
     cases.push_back(with_scores(causal_case(2, 100, 4, 2, head_dim), 33, 1.5));
     cases.push_back(with_scores(causal_case(1, 150, 2, 1, head_dim), 0, 0.75));
   }
-  for (const std::int64_t head_dim : {12, 64, 128}) {
+  for (const std::int64_t head_dim : head_dims) {
     for (const std::int64_t window : {2, 47, 64, 65, 128, 129, 1000}) {
       if (head_dim == 12 && window > 47) continue;
       cases.push_back(with_scores(causal_case(1, 201, 2, 1, head_dim), window, 0));
@@ -404,12 +404,12 @@ std::vector<AttentionCase> scored_cases() {
 
 }  // namespace
 
-std::vector<AttentionCase> attention_cases() {
+std::vector<AttentionCase> attention_cases(const HeadDims& head_dims) {
   std::vector<AttentionCase> cases{causal_case(1, 1, 1, 1, 1),    causal_case(2, 7, 2, 1, 5),
                                    causal_case(0, 4, 2, 2, 64),   causal_case(1, 65, 4, 2, 64),
                                    causal_case(2, 63, 2, 2, 64),  causal_case(1, 129, 2, 1, 128),
                                    causal_case(1, 130, 4, 1, 64), causal_case(1, 33, 2, 2, 256)};
-  for (const std::int64_t head_dim : {12, 64, 128}) {
+  for (const std::int64_t head_dim : head_dims) {
     AttentionCase c = causal_case(2, 37, 4, 2, head_dim);
     c.name = "columns of a packed tensor";
     c.packed = true;
@@ -445,13 +445,13 @@ std::vector<AttentionCase> attention_cases() {
                      .segments = {{0, 0, 40, 30, 0}, {40, 2, 8, 20, 12}}});
   }
   cases.push_back(many_documents(64, 1100, 500));
-  for (const AttentionCase& c : scored_cases()) cases.push_back(c);
+  for (const AttentionCase& c : scored_cases(head_dims)) cases.push_back(c);
   return cases;
 }
 
-std::vector<AttentionCase> decode_cases() {
+std::vector<AttentionCase> decode_cases(const HeadDims& head_dims) {
   std::vector<AttentionCase> cases;
-  for (const std::int64_t head_dim : {12, 64, 128}) {
+  for (const std::int64_t head_dim : head_dims) {
     cases.push_back({.name = "single queries over a cache",
                      .queries = 6,
                      .keys = 1700,
@@ -530,8 +530,8 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
   return got;
 }
 
-std::vector<AttentionCase> fused_attend_cases() {
-  std::vector<AttentionCase> cases = decode_cases();
+std::vector<AttentionCase> fused_attend_cases(const HeadDims& head_dims) {
+  std::vector<AttentionCase> cases = decode_cases(head_dims);
   for (AttentionCase& c : cases) {
     if (c.queries == 6) c.segments.back() = {5, 1680, 1, 20, 9};
   }

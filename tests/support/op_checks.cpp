@@ -29,7 +29,8 @@ CheckShapes smallest_shapes() {
           .products = {{1, 1, 1}, {33, 40, 24}, {16, 24, 40, 8}},
           .fused = fused_cases(),
           .heads = {{5, 3, 8, 4}, {3, 2, 128, 256}},
-          .attention = {causal_case(2, 130, 2, 1, 64), causal_case(2, 130, 2, 1, 128)}};
+          .attention = {causal_case(2, 130, 2, 1, 64), causal_case(2, 130, 2, 1, 128),
+                        causal_case(1, 130, 2, 1, 256)}};
 }
 
 CheckShapes model_shapes() {
@@ -128,12 +129,13 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       });
     }
   }
+  const HeadDims head_dims = kind == BackendKind::kCuda ? cuda_head_dims() : cpu_head_dims();
   for (const DType dtype : {kF32, kBF16}) {
-    for (const AttentionCase& c : decode_cases()) {
+    for (const AttentionCase& c : decode_cases(head_dims)) {
       add("attention to int8 " + std::string(name_of(dtype)),
           [=](OpRunner& r) { check_attend_int8_kv(r, dtype, c, intermediate_of(dtype, kind)); });
     }
-    for (const AttentionCase& c : fused_attend_cases()) {
+    for (const AttentionCase& c : fused_attend_cases(head_dims)) {
       add("fused attention " + std::string(name_of(dtype)),
           [=](OpRunner& r) { check_fused_attend(r, dtype, c); });
     }

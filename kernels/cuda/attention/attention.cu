@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/attention/attention.cuh"
 
-#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -38,18 +37,14 @@ void check_supported(const O& op) {
   }
 }
 
-[[nodiscard]] bool suits(std::initializer_list<int> head_dims, const ConstTensorView& q,
-                         std::initializer_list<ConstTensorView> others) {
-  return q.dtype == DType::kBF16 && std::ranges::count(head_dims, q.shape[2]) > 0 &&
-         rows_aligned({q}) && rows_aligned(others);
-}
 [[nodiscard]] bool suits_tensor_cores(const ConstTensorView& q,
                                       std::initializer_list<ConstTensorView> others) {
-  return suits({64, 128}, q, others);
+  return q.dtype == DType::kBF16 && has_tensor_cores_for(q.shape[2]) && rows_aligned({q}) &&
+         rows_aligned(others);
 }
 [[nodiscard]] bool suits_hopper(const ConstTensorView& q,
                                 std::initializer_list<ConstTensorView> others) {
-  return hopper_available() && suits({64, 128, 256}, q, others);
+  return hopper_available() && suits_tensor_cores(q, others);
 }
 
 /// Turns op.dq and op.dk back in place if op has a rotation, for kernels that leave that out.

@@ -4,9 +4,9 @@
 //
 //   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64, 128 and 256, on compute
 //             capability 9.0, scores without a cap
-//   portable  flash_forward.cu and flash_backward.cu: bf16, head dims 64 and 128, on the tensor
-//   cores
-//             of any GPU since 8.0; decode_attention.cu: one query a segment, over a cache;
+//   portable  flash_forward.cu and flash_backward.cu: the same head dims, on the tensor cores of
+//   any
+//             GPU since 8.0; decode_attention.cu: one query a segment, over a cache;
 //             decode_int8_attention.cu: the same over a cache of int8, which is an operator of its
 //             own; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
 //
@@ -17,6 +17,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "strata/ops/attention.h"
@@ -27,6 +28,11 @@ namespace strata::cuda {
 /// Counts the tiles that the blocks of the running kernel have taken. It lies in device memory and
 /// is 0 before and after each kernel, so it serves one stream.
 using TileCounter = unsigned;
+
+/// Returns whether there are kernels on tensor cores for heads of so many elements.
+[[nodiscard]] constexpr bool has_tensor_cores_for(std::int64_t head_dim) {
+  return head_dim == 64 || head_dim == 128 || head_dim == 256;
+}
 
 /// What the launchers of one backend share.
 struct AttentionBackend {

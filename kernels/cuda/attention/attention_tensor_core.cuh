@@ -15,7 +15,7 @@
 
 namespace strata::cuda {
 
-// These run on any GPU since 8.0. Both need bf16, head dim 64 or 128, and rows that begin at
+// These run on any GPU since 8.0. Both need bf16, head dim 64, 128 or 256, and rows that begin at
 // multiples of 16 bytes, and leave out the rotation.
 void launch_flash_forward(cudaStream_t stream, const AttentionForward& op);
 void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op);
@@ -23,8 +23,8 @@ void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op);
 void launch_decode_attention(cudaStream_t stream, const AttentionForward& op);
 void launch_fused_attend(cudaStream_t stream, const FusedAttend& op);
 
-// These need the same, or head dim 256; compute capability 9.0; and a table of at most
-// kMostHopperSegments and kMostHopperTableRows.
+// These need the same, compute capability 9.0, and a table of at most kMostHopperSegments and
+// kMostHopperTableRows.
 void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter);
 /// Runs only segments that attend to themselves. It turns dq and dk back itself; a rotation's
 /// tables must begin at multiples of 16 bytes.

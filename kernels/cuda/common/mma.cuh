@@ -4,7 +4,7 @@
 // smallest ones.
 //
 // Shared tiles hold rows of `kHeadDim` bf16. The 16-byte chunk c of row r lies at chunk c ^ (r %
-// 8), so eight rows read at one column touch all banks once. Tiles start at multiples of 256 bytes:
+// 8), so eight rows read at one column touch all banks once. Tiles start at multiples of 512 bytes:
 // then going 16 columns on is an exclusive or of the address, and going 8 rows on an addition.
 
 #pragma once
@@ -123,14 +123,16 @@ struct SharedTile {
   __device__ static void load(std::uint32_t tile, const std::uint16_t* from,
                               std::int64_t row_stride, int valid_rows) {
     constexpr int kRowsAtOnce = kThreads / kChunks;
-    static_assert(kRowsAtOnce % 8 == 0 && kRows % kRowsAtOnce == 0);
+    static_assert(kRowsAtOnce % 4 == 0 && kRows % kRowsAtOnce == 0);
     const int first_row = static_cast<int>(threadIdx.x) / kChunks;
     const int chunk = static_cast<int>(threadIdx.x) % kChunks;
     const std::uint32_t to = tile + offset(first_row, chunk);
     const std::uint16_t* source = from + first_row * row_stride + chunk * 8;
 #pragma unroll
     for (int row = 0; row < kRows; row += kRowsAtOnce) {
-      copy_async_16(to + row * kRowBytes, source, first_row + row < valid_rows);
+      // Four rows on, chunks are four places away.
+      copy_async_16((to ^ ((row & 4) << 4)) + row * kRowBytes, source,
+                    first_row + row < valid_rows);
       source += kRowsAtOnce * row_stride;
     }
   }

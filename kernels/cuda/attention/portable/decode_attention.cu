@@ -1,6 +1,6 @@
 // This file computes attention where each segment is one query over a cache: generation, past the
-// prompt. attention.cu launches it for bf16 with head dims 64 and 128, on any GPU since compute
-// capability 8.0.
+// prompt. attention.cu launches it for bf16 with head dims 64, 128 and 256, on any GPU since
+// compute capability 8.0.
 //
 // o = softmax(scale * q k^T) v per head, and lse = log(sum(exp(scores))). q [N, H, D], k, v [R, K,
 // D], o [N, H, D] bf16, lse [H, N] f32; query n sees the keys of segment n alone.
@@ -12,8 +12,8 @@
 // in shared memory of its own: no barriers. Then warps are joined in their order, and the parts in
 // theirs: two by their blocks, which are a cluster and read each other's sums (compute capability
 // 9.0), more by a second kernel. Where there are fewer blocks than multiprocessors, rings hold all
-// strips of a part at once. Keys and values leave the L2 cache first, so that it keeps parts,
-// tables and the kernels themselves.
+// strips of a part at once, or with D = 256 most of them. Keys and values leave the L2 cache first,
+// so that it keeps parts, tables and the kernels themselves.
 //
 // FusedAttend turns q and the new keys before: every block the heads that it has, and the one whose
 // part has the new key also that one, which it puts into its strip and adds to the cache with the
@@ -46,8 +46,6 @@ using T = __nv_bfloat16;
 constexpr int kWarps = DecodeTile::kWarps;
 constexpr int kHeads = kDecodeHeads;
 constexpr int kStripKeys = DecodeTile::kStripKeys;
-constexpr int kFewStages = DecodeBf16Tile::kFewStages;
-constexpr int kAllStages = DecodeBf16Tile::kAllStages;
 constexpr int W = 8;  ///< elements of a piece of 16 bytes
 
 template <ScoreKind kKind>
@@ -103,18 +101,22 @@ struct Pieces {
 };
 
 /// The key and the value of a block's own token, if its part has them: in registers of one warp
-/// until the strip that they belong to is there. Lanes from 0 on have the key, from 8 on the value.
+/// until the strip that they belong to is there. The first kPieces lanes have the key, those after
+/// them the value.
 template <int kHeadDim>
 class NewKey {
+  static constexpr int kPieces = Pieces<kHeadDim>::kCount;
+  static_assert(2 * kPieces <= 32);
+
  public:
   /// `old_keys` of the part were there before.
   __device__ NewKey(const DecodeBlock& block, int old_keys, int warp, int lane)
       : strip_(old_keys / (kWarps * kStripKeys)),
         row_(old_keys % kStripKeys),
-        piece_(lane % 8),
+        piece_(lane % kPieces),
         is_here_(old_keys < block.keys && old_keys / kStripKeys % kWarps == warp),
-        has_key_(is_here_ && piece_ < Pieces<kHeadDim>::kCount && lane < 8),
-        has_value_(is_here_ && piece_ < Pieces<kHeadDim>::kCount && lane / 8 == 1) {}
+        has_key_(is_here_ && lane < kPieces),
+        has_value_(is_here_ && lane / kPieces == 1) {}
 
   /// Brings and turns what the lane has, and adds it to the cache: once for each kv head.
   __device__ void bring(const NewTokens& added, const DecodeBlock& block, int group,
@@ -183,7 +185,7 @@ __device__ __forceinline__ void bring_queries(unsigned char* tile, const DecodeT
 }
 
 template <int kHeadDim, int kStages, class Params>
-__global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
+__global__ void __launch_bounds__(kDecodeThreads, decode_blocks<DecodeBf16Tile>(kHeadDim, kStages))
     decode_attention(const Params p) {
   constexpr bool kFused = std::same_as<Params, FusedParams<Params::kScores>>;
   using Tile = SharedTile<kHeadDim>;
@@ -340,18 +342,23 @@ void launch_decode(std::string_view name, cudaStream_t stream, const Params& par
                                 DecodeBf16Tile::shared_bytes(kHeadDim, kStages));
 }
 
+template <int kHeadDim, class Params>
+void launch_decode_of(std::string_view name, cudaStream_t stream, const Params& params) {
+  if constexpr (Params::kScores != ScoreKind::kCapped) {  // capped scores have fewer instances
+    if (may_have_many_stages<DecodeBf16Tile, kHeadDim>(params.task)) {
+      return launch_decode<kHeadDim, DecodeBf16Tile::many_stages(kHeadDim)>(name, stream, params);
+    }
+  }
+  launch_decode<kHeadDim, DecodeBf16Tile::few_stages(kHeadDim)>(name, stream, params);
+}
+
 template <class Params>
 void launch_decode(std::string_view name, cudaStream_t stream, std::int64_t head_dim,
                    const Params& params) {
-  if constexpr (Params::kScores != ScoreKind::kCapped) {  // capped scores have fewer instances
-    const bool few = may_have_all_stages<DecodeBf16Tile>(params.task);
-    if (few && head_dim == 64) return launch_decode<64, kAllStages>(name, stream, params);
-    if (few) return launch_decode<128, kAllStages>(name, stream, params);
-  }
-  if (head_dim == 64) {
-    launch_decode<64, kFewStages>(name, stream, params);
-  } else {
-    launch_decode<128, kFewStages>(name, stream, params);
+  switch (head_dim) {
+    case 64: return launch_decode_of<64>(name, stream, params);
+    case 128: return launch_decode_of<128>(name, stream, params);
+    default: return launch_decode_of<256>(name, stream, params);
   }
 }
 
@@ -371,7 +378,7 @@ void launch_fused_attend(cudaStream_t stream, const FusedAttend& op) {
 
 const void* decode_attention_module() {
   return reinterpret_cast<const void*>(
-      &decode_attention<128, kFewStages, DecodeParams<ScoreKind::kPlain>>);
+      &decode_attention<128, DecodeBf16Tile::few_stages(128), DecodeParams<ScoreKind::kPlain>>);
 }
 
 }  // namespace strata::cuda

@@ -1,5 +1,5 @@
 // This file computes attention where each segment is one query over a cache of int8: generation,
-// past the prompt. enqueue() launches it for bf16 with head dims 64 and 128, on any GPU since
+// past the prompt. enqueue() launches it for bf16 with head dims 64, 128 and 256, on any GPU since
 // compute capability 8.0, and the reference kernel for all else.
 //
 // scores = q k^T * k_scale * scale, o = sum(exp(scores - max) v_scale v) / sum(exp(scores - max))
@@ -10,8 +10,9 @@
 // of tensor-core products, and up to 8 query heads their columns. But levels go from shared memory
 // to registers as they are: int8 has no use for ldmatrix, and a lane can choose which columns of a
 // product are its own. Of a strip of 16 keys it takes whole runs of 16 bytes for the dots, over
-// which all sums go, in an order that q follows, and for the sums of v a run of D / 8 bytes of each
-// of its keys. They become bf16, which has every level exactly, in four operations for two.
+// which all sums go, in an order that q follows, and for the sums of v D / 8 bytes of each of its
+// keys, in runs of up to 16. They become bf16, which has every level exactly, in four operations
+// for two.
 //
 // Numerics: dots in f32 of exact products; scores, maximum and sum in f32; exp(scores - max) *
 // v_scale is rounded to bf16 as the operand of a product, as the probabilities are in
@@ -22,6 +23,8 @@
 // is attention_reference.cu.
 
 #include <cuda_runtime.h>
+
+#include <algorithm>
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/portable/decode_join.cuh"
@@ -39,8 +42,6 @@ namespace {
 constexpr int kWarps = DecodeTile::kWarps;
 constexpr int kHeads = kDecodeHeads;
 constexpr int kStripKeys = DecodeTile::kStripKeys;
-constexpr int kFewStages = DecodeInt8Tile::kFewStages;
-constexpr int kAllStages = DecodeInt8Tile::kAllStages;
 
 /// Levels of keys or values, and the scales of their rows and heads.
 struct Int8Heads {
@@ -90,10 +91,11 @@ struct LevelTile {
 
   __device__ static int offset(int row, int chunk) {
     int moved = row & 6;
-    if constexpr (kHeadDim == 128) moved ^= (row & 1) * 4;
+    if constexpr (kHeadDim >= 128) moved ^= (row & 1) * 4;
     return ((row * kChunks + chunk) ^ moved) * 16;
   }
-  /// Returns what to change of an offset, `rows` rows on, a multiple of 4, before they are added.
+  /// Returns what to change of an offset, `rows` rows on, before they are added: of a multiple of
+  /// 4, or of 2 from the first two rows on.
   __device__ static constexpr std::uint32_t moved_after(int rows) {
     return static_cast<std::uint32_t>((rows & 6) * 16);
   }
@@ -216,46 +218,62 @@ __device__ __forceinline__ void multiply_keys(float (&s)[4], const Bf16Pair (&q)
   for (int i = 0; i < 4; ++i) s[i] *= scales[i / 2 * 8 + lane / 4];
 }
 
-/// What a lane has of a strip's values: of keys 2 (lane % 4) and 1, 8, 9 more, D / 8 bytes from
-/// element lane / 4 * D / 8 on.
+/// What a lane has of a strip's values: of keys 2 (lane % 4) and 1, 8, 9 more, D / 8 elements. They
+/// lie in runs of up to 16, one in each eighth of 128 elements.
 template <int kHeadDim>
 struct ValuePiece {
-  static constexpr int kWords = kHeadDim / 32;
-  std::uint32_t levels[2][2][kWords];
+  static constexpr int kRun = std::min(kHeadDim / 8, 16);
+  static constexpr int kRuns = kHeadDim / 8 / kRun;
+  static constexpr int kWords = kRun / 4;
+  std::uint32_t levels[2][2][kRuns][kWords];
 
+  /// Returns which element of a head the lane's element `at` is.
+  __device__ static constexpr int element(int at, int lane) {
+    return at / kRun * (8 * kRun) + lane / 4 * kRun + at % kRun;
+  }
   __device__ __forceinline__ void load(const unsigned char* stage, int lane) {
-    const int first = lane / 4 * (kHeadDim / 8);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int row = n * 8 + lane % 4 * 2 + i;
-        const unsigned char* const from =
-            stage + LevelTile<kHeadDim>::offset(row, first / 16) + first % 16;
-        if constexpr (kWords == 4) {
-          const uint4 words = *reinterpret_cast<const uint4*>(from);
-          levels[n][i][0] = words.x;
-          levels[n][i][1] = words.y;
-          levels[n][i][2] = words.z;
-          levels[n][i][3] = words.w;
-        } else {
-          const uint2 words = *reinterpret_cast<const uint2*>(from);
-          levels[n][i][0] = words.x;
-          levels[n][i][1] = words.y;
+#pragma unroll
+        for (int run = 0; run < kRuns; ++run) {
+          const int row = n * 8 + lane % 4 * 2 + i;
+          const int first = element(run * kRun, lane);
+          load_run(levels[n][i][run],
+                   stage + LevelTile<kHeadDim>::offset(row, first / 16) + first % 16);
         }
       }
     }
   }
-  /// Returns element `at` of the lane's run for two neighbouring keys, as a pair.
+  /// Returns the lane's element `at` for two neighbouring keys, as a pair.
   __device__ __forceinline__ Bf16Pair pair(int n, int at) const {
     const unsigned byte = static_cast<unsigned>(at % 4);
     const unsigned selector = byte | (4 + byte) << 8;
-    return pair_of_levels(__byte_perm(levels[n][0][at / 4], levels[n][1][at / 4], selector));
+    const int word = at % kRun / 4;
+    return pair_of_levels(
+        __byte_perm(levels[n][0][at / kRun][word], levels[n][1][at / kRun][word], selector));
+  }
+
+ private:
+  __device__ __forceinline__ static void load_run(std::uint32_t (&to)[kWords],
+                                                  const unsigned char* from) {
+    if constexpr (kWords == 4) {
+      const uint4 words = *reinterpret_cast<const uint4*>(from);
+      to[0] = words.x;
+      to[1] = words.y;
+      to[2] = words.z;
+      to[3] = words.w;
+    } else {
+      const uint2 words = *reinterpret_cast<const uint2*>(from);
+      to[0] = words.x;
+      to[1] = words.y;
+    }
   }
 };
 
 template <int kHeadDim, int kStages, class Params>
-__global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
+__global__ void __launch_bounds__(kDecodeThreads, decode_blocks<DecodeInt8Tile>(kHeadDim, kStages))
     decode_int8_attention(const Params p) {
   using WarpRing = Ring<kHeadDim, kStages>;
   constexpr int kAhead = WarpRing::kAhead;
@@ -317,7 +335,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
   wait_for_copies();
   __syncthreads();  // rings are free for the results of warps
 
-  // Rows lane / 4 and 8 more of product m are elements 2 m and 1 more of the lane's run.
+  // Rows lane / 4 and 8 more of product m are elements 2 m and 1 more of the lane.
   float* const results = reinterpret_cast<float*>(shared);  // [warps, heads, D]
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -329,7 +347,8 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
       float* const to = results + (warp * kHeads + head) * DecodeTile::result_stride(kHeadDim);
 #pragma unroll
       for (int m = 0; m < kHeadDim / 16; m += 2) {
-        *reinterpret_cast<float4*>(to + DecodeTile::result_at(lane / 4 * (kHeadDim / 8) + 2 * m)) =
+        const int d = ValuePiece<kHeadDim>::element(2 * m, lane);
+        *reinterpret_cast<float4*>(to + DecodeTile::result_at(d)) =
             make_float4(o[m][i], o[m][2 + i], o[m + 1][i], o[m + 1][2 + i]);
       }
     }
@@ -363,11 +382,11 @@ void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
   with_score_kind(op, 0, [&]<ScoreKind kScores>() {
     const DecodeInt8Params<kScores> params = decode_params<kScores>(op);
     if constexpr (kScores != ScoreKind::kCapped) {  // capped scores have fewer instances
-      if (may_have_all_stages<DecodeInt8Tile>(params.task)) {
-        return launch_with<kHeadDim, kAllStages>(stream, params);
+      if (may_have_many_stages<DecodeInt8Tile, kHeadDim>(params.task)) {
+        return launch_with<kHeadDim, DecodeInt8Tile::many_stages(kHeadDim)>(stream, params);
       }
     }
-    launch_with<kHeadDim, kFewStages>(stream, params);
+    launch_with<kHeadDim, DecodeInt8Tile::few_stages(kHeadDim)>(stream, params);
   });
 }
 
@@ -375,21 +394,20 @@ void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
 
 void enqueue(const Context& context, const AttendInt8Kv& op) {
   const std::int64_t head_dim = op.q.shape[2];
-  const bool tensor_cores = op.q.dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128) &&
+  const bool tensor_cores = op.q.dtype == DType::kBF16 && has_tensor_cores_for(head_dim) &&
                             op.parts && begins_aligned(op.parts) && op.scale > 0 &&
                             rows_aligned({op.q, op.cache.k, op.cache.v, op.o});
-  if (!tensor_cores) {
-    launch_reference_attend_int8(context.stream, op);
-  } else if (head_dim == 64) {
-    launch_decode_int8<64>(context.stream, op);
-  } else {
-    launch_decode_int8<128>(context.stream, op);
+  if (!tensor_cores) return launch_reference_attend_int8(context.stream, op);
+  switch (head_dim) {
+    case 64: return launch_decode_int8<64>(context.stream, op);
+    case 128: return launch_decode_int8<128>(context.stream, op);
+    default: return launch_decode_int8<256>(context.stream, op);
   }
 }
 
 const void* decode_int8_attention_module() {
-  return reinterpret_cast<const void*>(
-      &decode_int8_attention<128, kFewStages, DecodeInt8Params<ScoreKind::kPlain>>);
+  return reinterpret_cast<const void*>(&decode_int8_attention<128, DecodeInt8Tile::few_stages(128),
+                                                              DecodeInt8Params<ScoreKind::kPlain>>);
 }
 
 }  // namespace strata::cuda

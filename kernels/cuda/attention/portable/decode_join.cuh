@@ -13,6 +13,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -28,6 +29,8 @@ namespace strata::cuda {
 inline constexpr int kPartSums = 16;
 /// Parts that one warp sums by itself.
 inline constexpr int kFewParts = 8;
+/// Elements of a head that a lane sums, at most: registers are few.
+inline constexpr int kMostSummed = 4;
 
 /// Sums every kStep-th part of a head of a query, from `first` on, in their order: a lane has
 /// kPerLane elements, from `element` on; kAhead parts are under way. With kStep 1 there are kAhead
@@ -116,26 +119,28 @@ __global__ void __launch_bounds__(kDecodeThreads, 12) join_few_parts(const Decod
   write_result(p, query, head, element, value, all);
 }
 
-/// Joins the parts of queries that may have any number: a block has one head of one query, each of
-/// its warps every kPartSums-th part. Then warps are joined in their order. Of kPartSums parts or
-/// fewer the bits are those of join_few_parts.
-template <int kHeadDim>
+/// Joins the parts of queries that may have any number: a block has 32 * kPerLane elements of one
+/// head of one query, each of its warps every kPartSums-th part. Then warps are joined in their
+/// order. Of kPartSums parts or fewer the bits are those of join_few_parts.
+template <int kHeadDim, int kPerLane>
 __global__ void __launch_bounds__(32 * kPartSums, 3) join_parts(const DecodeTask p) {
-  constexpr int kPerLane = kHeadDim / 32;
-  constexpr int kAhead = 2;  // of each warp, so 32 of the block
-  __shared__ alignas(16) float sums[kPartSums][kHeadDim];
+  constexpr int kSlice = 32 * kPerLane;
+  constexpr int kSlices = kHeadDim / kSlice;  // of a head
+  constexpr int kAhead = 2;                   // of each warp, so 32 of the block
+  __shared__ alignas(16) float sums[kPartSums][kSlice];
   __shared__ Statistics statistics[kPartSums];
   let_next_start();
-  const int head = static_cast<int>(blockIdx.x);
+  const int head = static_cast<int>(blockIdx.x) / kSlices;
   const int query = static_cast<int>(blockIdx.z);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int element = static_cast<int>(blockIdx.x) % kSlices * kSlice + lane * kPerLane;
   const int parts = p.parts_of_query(query);
   wait_for_previous();
   if (parts <= 1) return;
   float value[kPerLane];
   const Statistics own =
-      sum_parts<kHeadDim, kPartSums, kAhead>(p, query, head, parts, warp, lane * kPerLane, value);
+      sum_parts<kHeadDim, kPartSums, kAhead>(p, query, head, parts, warp, element, value);
   store(&sums[warp][lane * kPerLane], value);
   if (lane == 0) statistics[warp] = own;
   __syncthreads();
@@ -156,7 +161,7 @@ __global__ void __launch_bounds__(32 * kPartSums, 3) join_parts(const DecodeTask
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) value[i] = fmaf(sum[i], of_warp, value[i]);
   }
-  write_result(p, query, head, lane * kPerLane, value, all);
+  write_result(p, query, head, element, value, all);
 }
 
 /// Launches what joins parts, if a query may have several.
@@ -172,14 +177,17 @@ void launch_join(std::string_view name, cudaStream_t stream, const DecodeTask& t
             .chained = true},
            join, task);
   };
+  constexpr int kPerLane = std::min(kHeadDim / 32, kMostSummed);
+  constexpr int kSlices = kHeadDim / (32 * kPerLane);
+  const auto blocks = [](int slices) { return (slices + kWarps - 1) / kWarps; };
   if (task.most_parts <= kWarps) {
-    launch_with(join_few_parts<kHeadDim, kWarps, kHeadDim / 32>, (task.heads + kWarps - 1) / kWarps,
+    launch_with(join_few_parts<kHeadDim, kWarps, kPerLane>, blocks(task.heads * kSlices),
                 kDecodeThreads);
   } else if (task.most_parts <= kFewParts) {
-    launch_with(join_few_parts<kHeadDim, kFewParts, 1>,
-                (task.heads * (kHeadDim / 32) + kWarps - 1) / kWarps, kDecodeThreads);
+    launch_with(join_few_parts<kHeadDim, kFewParts, 1>, blocks(task.heads * (kHeadDim / 32)),
+                kDecodeThreads);
   } else {
-    launch_with(join_parts<kHeadDim>, task.heads, 32 * kPartSums);
+    launch_with(join_parts<kHeadDim, kPerLane>, task.heads * kSlices, 32 * kPartSums);
   }
 }
 
@@ -204,11 +212,12 @@ void launch_decode_parts(std::string_view name, cudaStream_t stream, const Decod
 }
 
 /// Returns true if there are so few blocks that each may have a multiprocessor's shared memory, and
-/// that holds all stages of `Tile`.
-template <class Tile>
-[[nodiscard]] bool may_have_all_stages(const DecodeTask& task) {
+/// that holds many stages of `Tile`.
+template <class Tile, int kHeadDim>
+[[nodiscard]] bool may_have_many_stages(const DecodeTask& task) {
   static const int places = multiprocessors();
-  static const bool fits = most_shared_bytes() >= Tile::shared_bytes(128, Tile::kAllStages);
+  static const bool fits =
+      most_shared_bytes() >= Tile::shared_bytes(kHeadDim, Tile::many_stages(kHeadDim));
   return fits && blocks_of(task) <= places;
 }
 

@@ -305,6 +305,12 @@ __device__ __forceinline__ void join_warps(
   if (clustered) join_cluster<kHeadDim>(p, block, results, joined);
 }
 
+/// Returns how many blocks of a kernel with rings of so many stages live on a multiprocessor.
+template <class Tile>
+constexpr int decode_blocks(int head_dim, int stages) {
+  return stages == Tile::few_stages(head_dim) ? Tile::blocks(head_dim) : 1;
+}
+
 /// Returns the task of an operator on single queries; `O` is AttentionForward or AttendInt8Kv.
 template <class O>
 DecodeTask decode_task(const O& op, const ConstTensorView& segments, std::int64_t kv_heads) {

@@ -1,5 +1,5 @@
 // This file computes the backward of attention on the tensor cores of any GPU since compute
-// capability 8.0. attention.cu launches it for bf16 with head dims 64 and 128 where the sm_90a
+// capability 8.0. attention.cu launches it for bf16 with head dims 64, 128 and 256 where the sm_90a
 // kernels do not take the operator. The result has the same bits every time; a rotation is left to
 // the caller.
 //
@@ -14,8 +14,10 @@
 // - dk, dv: a block owns 64 keys of one kv head and walks over the queries that see them, head by
 //   head of its group. A warp owns 16 keys, and holds k and v in registers beside dk and dv. It
 //   computes the transposes k q^T and v d_o^T, whose accumulators are, once packed, operands of the
-//   products with d_o and q: only inputs are in shared memory, whose bandwidth limits.
-// - dq: a block owns 128 queries of one head and walks over keys, as the forward does.
+//   products with d_o and q: only inputs are in shared memory, whose bandwidth limits. With head
+//   dim 256 two warps share this: flash_wide_key_gradients.cu.
+// - dq: a block owns 128 queries of one head, 64 with head dim 256, and walks over keys, as the
+//   forward does.
 //
 // Scores are computed twice (7 products instead of 5); what that buys is determinism without a
 // queue.
@@ -25,7 +27,7 @@
 // Measured (attention_bench, NVIDIA H200, November 2026), 32 heads, TFLOP/s of the 5 products: head
 // dim 128 at 2k, 4k, 8k, 16k tokens a row 234, 245, 257, 260; head dim 64 at 4k 231. The dk, dv
 // kernel keeps shared memory 76 % busy and takes 60 % of the time. At head dim 128 it keeps three
-// loop counters in local memory, outside the products.
+// loop counters in local memory, outside the products. Head dim 256 was not measured.
 //
 // The plain version of the same is attention_reference.cu.
 
@@ -36,6 +38,7 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/attention/portable/flash_backward.cuh"
 #include "kernels/cuda/attention/portable/flash_tiles.h"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
@@ -43,66 +46,9 @@
 
 namespace strata::cuda {
 
+namespace flash_backward {
+
 namespace {
-
-constexpr float kLog2E = static_cast<float>(std::numbers::log2e);
-
-struct BackwardParams {
-  QueryTiles tiles;  ///< the work of the kernel of dq
-  KeyBlocks blocks;  ///< the work of the kernel of dk and dv
-  HeadRows<const std::uint16_t> q, k, v, d_o;
-  HeadRows<std::uint16_t> dq, dk, dv;
-  const float* lse;
-  const float* delta;
-  std::int64_t query_rows;
-  int group;  ///< query heads of a kv head
-  float scale;
-  float scale_log2;  ///< of scores in the softmax, times log2(e)
-  ScoreShape scores;
-};
-
-template <int kRowBlocks, int kColumnBlocks>
-__device__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4], float factor) {
-#pragma unroll
-  for (int m = 0; m < kRowBlocks; ++m) {
-#pragma unroll
-    for (int n = 0; n < kColumnBlocks; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) c[m][n][e] *= factor;
-    }
-  }
-}
-
-/// Turns dots into capped scores and sets `slopes` to their derivatives by the scaled dots.
-template <int kRowBlocks, int kColumnBlocks>
-__device__ __forceinline__ void cap_scores(float (&s)[kRowBlocks][kColumnBlocks][4],
-                                           float (&slopes)[kRowBlocks][kColumnBlocks][4],
-                                           const ScoreShape& shape) {
-#pragma unroll
-  for (int m = 0; m < kRowBlocks; ++m) {
-#pragma unroll
-    for (int n = 0; n < kColumnBlocks; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float t = shape.bent(s[m][n][e]);
-        s[m][n][e] = shape.cap * t;
-        slopes[m][n][e] = fmaf(-t, t, 1.0f);
-      }
-    }
-  }
-}
-template <int kRowBlocks, int kColumnBlocks>
-__device__ __forceinline__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4],
-                                            const float (&factors)[kRowBlocks][kColumnBlocks][4]) {
-#pragma unroll
-  for (int m = 0; m < kRowBlocks; ++m) {
-#pragma unroll
-    for (int n = 0; n < kColumnBlocks; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) c[m][n][e] *= factors[m][n][e];
-    }
-  }
-}
 
 // --- dk, dv --------------------------------------------------------------------------------------
 
@@ -113,73 +59,6 @@ constexpr int kQueriesPerStage = FlashKeyGradientTile::kQueriesPerStage;
 constexpr int kQueriesPerStep = 32;  ///< the queries whose scores are in registers at once
 // The block's keys and values pass through a stage on their way to registers.
 static_assert(kKeysPerBlock == kQueriesPerStage);
-
-/// The tiles of queries that see a block of keys: segment by segment, head by head, from the first
-/// query that sees any of the keys to the segment's last, or the last whose window has one. Small,
-/// as registers are scarce.
-template <bool kWindowed>
-class QueryWalk {
- public:
-  __device__ QueryWalk(const Segments& segments, const KeyBlock& block, int group, int window)
-      : segments_(segments),
-        block_(block),
-        group_(group),
-        window_(kWindowed ? window : 0),
-        index_(block.first_segment) {
-    enter_segment();
-  }
-
-  __device__ bool at_end() const { return index_ >= block_.end_segment; }
-  __device__ void advance() {
-    row_ += kQueriesPerStage;
-    if (row_ < end_row_) return;
-    row_ = first_row_;
-    if (++head_ < group_) return;
-    head_ = 0;
-    ++index_;
-    enter_segment();
-  }
-  __device__ int head() const { return block_.kv_head * group_ + head_; }
-  __device__ int row() const { return row_; }              ///< the tile's first, in q
-  __device__ int rows() const { return end_row_ - row_; }  ///< it may exceed the tile
-  /// Returns the last key that the tile's first query sees; this and the next two count from the
-  /// block's first.
-  __device__ int last_key() const { return row_ + key_shift_; }
-  __device__ int begin_key() const { return begin_key_; }
-  __device__ int end_key() const { return end_key_; }
-
- private:
-  /// Goes on to the first segment from index_ on that has queries for the block.
-  __device__ void enter_segment() {
-    for (; index_ < block_.end_segment; ++index_) {
-      const Segment segment = segments_.at(index_);
-      if (segment.q_length == 0) break;  // the rest of the table is unused
-      const int first_key = segment.k_begin - block_.begin;
-      begin_key_ = max(0, first_key);
-      end_key_ = min(block_.rows, first_key + segment.k_length);
-      key_shift_ = first_key + segment.q_offset - segment.q_begin;
-      first_row_ = max(segment.q_begin, begin_key_ - key_shift_);
-      end_row_ = segment.q_begin + segment.q_length;
-      if constexpr (kWindowed) end_row_ = min(end_row_, end_key_ - 1 - key_shift_ + window_);
-      row_ = first_row_;
-      if (begin_key_ < end_key_ && first_row_ < end_row_) return;
-    }
-    index_ = block_.end_segment;
-  }
-
-  const Segments& segments_;
-  const KeyBlock& block_;
-  int group_;
-  int window_;
-  int index_;
-  int head_ = 0;
-  int row_ = 0;
-  int first_row_ = 0;
-  int end_row_ = 0;
-  int key_shift_ = 0;  ///< from a row of q to the last key that it sees
-  int begin_key_ = 0;
-  int end_key_ = 0;
-};
 
 template <int kHeadDim>
 struct KeyGradientStage {
@@ -208,54 +87,6 @@ __device__ __forceinline__ void load_query_stage(const BackwardParams& p, const 
                from + walk.head() * p.query_rows + row + query, query < walk.rows());
 }
 
-/// Computes P^T from scores [16 keys, kQueriesPerStep], in place: rows lane / 4 and lane / 4 + 8
-/// are keys, columns are queries. Keys outside [begin_key, end_key), after a query's last key or
-/// before its window get 0; all of these count from the warp's first key. Queries after the walk's
-/// end have lse 0 and d_o 0: they add nothing.
-template <bool kWindowed>
-__device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesPerStep / 8][4],
-                                                         const float* lse, float scale_log2,
-                                                         int last_key, int begin_key, int end_key,
-                                                         int window, int lane) {
-  const bool masked = last_key < 15 || begin_key > 0 || end_key < 16 ||
-                      (kWindowed && last_key + kQueriesPerStep > window);
-#pragma unroll
-  for (int n = 0; n < kQueriesPerStep / 8; ++n) {
-    const float2 of_queries = *reinterpret_cast<const float2*>(lse + n * 8 + lane % 4 * 2);
-    const float base[2] = {of_queries.x * kLog2E, of_queries.y * kLog2E};
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      s[0][n][e] = fast_exp2(fmaf(s[0][n][e], scale_log2, -base[e & 1]));
-    }
-  }
-  if (!masked) return;
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const int key = lane / 4 + (e >> 1) * 8;
-    const int first_query = key - last_key - lane % 4 * 2 - (e & 1);
-    const bool inside = key >= begin_key && key < end_key;
-#pragma unroll
-    for (int n = 0; n < kQueriesPerStep / 8; ++n) {
-      if (!inside || n * 8 < first_query) s[0][n][e] = 0;
-      if (kWindowed && n * 8 >= first_query + window) s[0][n][e] = 0;
-    }
-  }
-}
-
-/// Computes dS^T = P^T * (dP^T - delta), into dp.
-__device__ __forceinline__ void score_gradients_transposed(
-    float (&dp)[1][kQueriesPerStep / 8][4], const float (&p)[1][kQueriesPerStep / 8][4],
-    const float* delta, int lane) {
-#pragma unroll
-  for (int n = 0; n < kQueriesPerStep / 8; ++n) {
-    const float2 of_queries = *reinterpret_cast<const float2*>(delta + n * 8 + lane % 4 * 2);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      dp[0][n][e] = p[0][n][e] * (dp[0][n][e] - (e & 1 ? of_queries.y : of_queries.x));
-    }
-  }
-}
-
 template <int kHeadDim, ScoreKind kScores>
 __global__ void __launch_bounds__(kKeyThreads, 2)
     flash_key_gradients_kernel(const BackwardParams p) {
@@ -274,7 +105,7 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
   float dv[1][kHeadDim / 8][4] = {};
   Bf16Pair k[kHeadDim / 16][4];
   Bf16Pair v[kHeadDim / 16][4];
-  QueryWalk<kWindowed> walk(p.blocks.segments, block, p.group, p.scores.window);
+  QueryWalk<kQueriesPerStage, kWindowed> walk(p.blocks.segments, block, p.group, p.scores.window);
   if (!walk.at_end()) {
     load_query_stage<kHeadDim>(p, walk, shared_address(shared));
     const std::uint32_t k_tile = shared_address(shared + Stage::kBytes);
@@ -338,12 +169,7 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
 
 // --- dq ------------------------------------------------------------------------------------------
 
-constexpr int kQueryWarps = 4;
-constexpr int kQueryThreads = 32 * kQueryWarps;
-constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
-constexpr int kWarpRows = 16 * kRowBlocks;
-constexpr int kQueries = FlashQueryGradientTile::kQueries;
-static_assert(kQueries == kQueryWarps * kWarpRows);
+constexpr int kQueryThreads = 32 * kFlashWarps;
 
 /// How many keys a stage has: scores, their gradients and dq together fill the registers.
 template <int kHeadDim>
@@ -351,15 +177,15 @@ constexpr int kKeysPerStage = FlashQueryGradientTile::keys_per_stage(kHeadDim);
 
 /// Computes dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs
 /// to the warp's first row and `end_key` to the segment; both count from the tile's first key.
-template <bool kWindowed, int kKeyBlocks>
+template <bool kWindowed, int kRowBlocks, int kKeyBlocks>
 __device__ __forceinline__ void score_gradients(float (&s)[kRowBlocks][kKeyBlocks][4],
                                                 const float (&dp)[kRowBlocks][kKeyBlocks][4],
                                                 const float (&lse_log2)[kRowBlocks][2],
                                                 const float (&delta)[kRowBlocks][2],
                                                 float scale_log2, int last_key, int end_key,
                                                 int window, int lane) {
-  const bool masked =
-      min(last_key + 1, end_key) < kKeyBlocks * 8 || (kWindowed && last_key + kWarpRows > window);
+  const bool masked = min(last_key + 1, end_key) < kKeyBlocks * 8 ||
+                      (kWindowed && last_key + 16 * kRowBlocks > window);
 #pragma unroll
   for (int m = 0; m < kRowBlocks; ++m) {
 #pragma unroll
@@ -399,6 +225,9 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
   constexpr bool kWindowed = kScores != ScoreKind::kPlain;
   constexpr bool kCapped = kScores == ScoreKind::kCapped;
   using Tile = SharedTile<kHeadDim>;
+  constexpr int kRowBlocks = flash_row_blocks(kHeadDim);
+  constexpr int kWarpRows = 16 * kRowBlocks;
+  constexpr int kQueries = flash_queries(kHeadDim);
   constexpr int kKeys = kKeysPerStage<kHeadDim>;
   constexpr std::uint32_t kTileBytes = kKeys * Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -489,7 +318,7 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
 template <int kHeadDim, ScoreKind kScores>
 void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   const BackwardParams params{
-      .tiles = make_query_tiles(op.segments, op.q, op.k, kQueries),
+      .tiles = make_query_tiles(op.segments, op.q, op.k, flash_queries(kHeadDim)),
       .blocks = make_key_blocks(op.segments, op.q, op.k, kKeysPerBlock),
       .q = head_rows<const std::uint16_t>(op.q),
       .k = head_rows<const std::uint16_t>(op.k),
@@ -509,10 +338,14 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   launch_attention_delta(stream, op);
 
   Launch where{.name = AttentionBackward::kName, .stream = stream};
-  where.grid = items(params.blocks.order);
-  where.block = kKeyThreads;
-  where.shared_bytes = FlashKeyGradientTile::shared_bytes(kHeadDim);
-  launch(where, flash_key_gradients_kernel<kHeadDim, kScores>, params);
+  if constexpr (kHeadDim == FlashWideKeyGradientTile::kHeadDim) {
+    launch_wide_key_gradients(stream, params, kScores);
+  } else {
+    where.grid = items(params.blocks.order);
+    where.block = kKeyThreads;
+    where.shared_bytes = FlashKeyGradientTile::shared_bytes(kHeadDim);
+    launch(where, flash_key_gradients_kernel<kHeadDim, kScores>, params);
+  }
 
   where.grid = items(params.tiles.order);
   where.block = kQueryThreads;
@@ -522,18 +355,21 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
 
 }  // namespace
 
+}  // namespace flash_backward
+
 void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op) {
   with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
-    if (op.q.shape[2] == 64) {
-      launch_backward<64, kScores>(stream, op);
-    } else {
-      launch_backward<128, kScores>(stream, op);
+    switch (op.q.shape[2]) {
+      case 64: return flash_backward::launch_backward<64, kScores>(stream, op);
+      case 128: return flash_backward::launch_backward<128, kScores>(stream, op);
+      default: return flash_backward::launch_backward<256, kScores>(stream, op);
     }
   });
 }
 
 const void* flash_backward_module() {
-  return reinterpret_cast<const void*>(&flash_query_gradients_kernel<128, ScoreKind::kPlain>);
+  return reinterpret_cast<const void*>(
+      &flash_backward::flash_query_gradients_kernel<128, ScoreKind::kPlain>);
 }
 
 }  // namespace strata::cuda

@@ -1,14 +1,15 @@
 // This file computes the forward of attention on the tensor cores of any GPU since compute
-// capability 8.0. attention.cu launches it for bf16 with head dims 64 and 128 where the sm_90a
-// kernels do not take the operator.
+// capability 8.0. attention.cu launches it for bf16 with head dims 64, 128 and 256 where the
+// sm_90a kernels do not take the operator.
 //
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))).
 // Scores may have a window or be capped, see AttentionForward.
-// q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D is 64 or 128.
+// q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D is 64, 128 or 256.
 //
 // A block of 4 warps owns 128 queries of one head; a warp owns 32 of them, so that a fragment of k
-// or v read from shared memory serves two products (with 16 rows shared memory would be the limit).
-// It walks over tiles of keys from the diagonal to the left with a running maximum and sum
+// or v read from shared memory serves two products (with 16 rows shared memory is the limit). With
+// D = 256 o of so many rows does not fit the registers: a warp owns 16, and a block 64. A block
+// walks over tiles of keys from the diagonal to the left with a running maximum and sum
 // (FlashAttention, Dao et al. 2022, algorithm 1; 2023, section 3.1), so scores never leave
 // registers. Keys and values are double buffered by asynchronous copies: one barrier a tile. Tiles
 // right of the diagonal or left of all windows are not loaded; those that every row sees wholly run
@@ -19,7 +20,7 @@
 //
 // Measured (attention_bench, NVIDIA H200, November 2026), 32 heads, TFLOP/s: head dim 128 at 2k,
 // 4k, 8k, 16k tokens a row 323, 347, 360, 358; head dim 64 at 4k 314. That is 35 % of the tensor
-// cores' dense peak.
+// cores' dense peak. Head dim 256 was not measured.
 //
 // The plain version of the same is attention_reference.cu.
 
@@ -41,12 +42,7 @@ namespace strata::cuda {
 
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
-constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
-constexpr int kWarpRows = 16 * kRowBlocks;
-constexpr int kQueries = FlashForwardTile::kQueries;
-static_assert(kQueries == kWarps * kWarpRows);
+constexpr int kThreads = 32 * kFlashWarps;
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 struct ForwardParams {
@@ -66,16 +62,17 @@ constexpr int kKeysPerStage = FlashForwardTile::keys_per_stage(kHeadDim);
 
 /// What is known of the rows of one warp: running maximum and sum (of this lane's columns only) of
 /// rows 16 * m + 8 * half + lane / 4.
+template <int kRowBlocks>
 struct RowStatistics {
   float maximum[kRowBlocks][2];
   float sum[kRowBlocks][2];
 };
 
 /// Turns scores into probabilities relative to the new maximum and rescales what was summed so far.
-template <int kKeyBlocks, int kColumnBlocks>
+template <int kRowBlocks, int kKeyBlocks, int kColumnBlocks>
 __device__ __forceinline__ void softmax_step(float (&s)[kRowBlocks][kKeyBlocks][4],
                                              float (&o)[kRowBlocks][kColumnBlocks][4],
-                                             RowStatistics& rows, float scale_log2) {
+                                             RowStatistics<kRowBlocks>& rows, float scale_log2) {
 #pragma unroll
   for (int m = 0; m < kRowBlocks; ++m) {
     float correction[2];
@@ -116,7 +113,7 @@ __device__ __forceinline__ void softmax_step(float (&s)[kRowBlocks][kKeyBlocks][
 }
 
 /// Turns dots into capped scores.
-template <int kKeyBlocks>
+template <int kRowBlocks, int kKeyBlocks>
 __device__ __forceinline__ void cap_scores(float (&s)[kRowBlocks][kKeyBlocks][4],
                                            const ScoreShape& shape) {
 #pragma unroll
@@ -131,7 +128,7 @@ __device__ __forceinline__ void cap_scores(float (&s)[kRowBlocks][kKeyBlocks][4]
 
 /// Removes scores of keys that a row does not see. `last_key` belongs to the warp's first row, and
 /// `end_key` to the segment, both relative to the tile's first key.
-template <bool kWindowed, int kKeyBlocks>
+template <bool kWindowed, int kRowBlocks, int kKeyBlocks>
 __device__ __forceinline__ void mask_scores(float (&s)[kRowBlocks][kKeyBlocks][4], int last_key,
                                             int end_key, int window, int lane) {
 #pragma unroll
@@ -161,6 +158,9 @@ template <int kHeadDim, ScoreKind kScores>
 __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const ForwardParams p) {
   constexpr bool kWindowed = kScores != ScoreKind::kPlain;
   using Tile = SharedTile<kHeadDim>;
+  constexpr int kRowBlocks = flash_row_blocks(kHeadDim);
+  constexpr int kWarpRows = 16 * kRowBlocks;
+  constexpr int kQueries = flash_queries(kHeadDim);
   constexpr int kKeys = kKeysPerStage<kHeadDim>;
   constexpr std::uint32_t kTileBytes = kKeys * Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
   };
 
   float o[kRowBlocks][kHeadDim / 8][4] = {};
-  RowStatistics rows;
+  RowStatistics<kRowBlocks> rows;
 #pragma unroll
   for (int m = 0; m < kRowBlocks; ++m) {
 #pragma unroll
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
 template <int kHeadDim, ScoreKind kScores>
 void launch_forward(cudaStream_t stream, const AttentionForward& op) {
   const ForwardParams params{
-      .tiles = make_query_tiles(op.segments, op.q, op.k, kQueries),
+      .tiles = make_query_tiles(op.segments, op.q, op.k, flash_queries(kHeadDim)),
       .q = head_rows<const std::uint16_t>(op.q),
       .k = head_rows<const std::uint16_t>(op.k),
       .v = head_rows<const std::uint16_t>(op.v),
@@ -278,10 +278,10 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
 
 void launch_flash_forward(cudaStream_t stream, const AttentionForward& op) {
   with_score_kind(op, op.segments.uniform_length, [&]<ScoreKind kScores>() {
-    if (op.q.shape[2] == 64) {
-      launch_forward<64, kScores>(stream, op);
-    } else {
-      launch_forward<128, kScores>(stream, op);
+    switch (op.q.shape[2]) {
+      case 64: return launch_forward<64, kScores>(stream, op);
+      case 128: return launch_forward<128, kScores>(stream, op);
+      default: return launch_forward<256, kScores>(stream, op);
     }
   });
 }

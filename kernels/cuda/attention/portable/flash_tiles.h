@@ -10,13 +10,20 @@ namespace strata::cuda {
 /// Bytes of a row of keys, values, queries or gradients in shared memory: bf16.
 constexpr int flash_row_bytes(int head_dim) { return 2 * head_dim; }
 
+/// Warps of a block with a tile of queries, and blocks of 16 queries that each of them has: two
+/// where sums of so many columns fit the registers.
+inline constexpr int kFlashWarps = 4;
+constexpr int flash_row_blocks(int head_dim) { return head_dim == 256 ? 1 : 2; }
+constexpr int flash_queries(int head_dim) { return kFlashWarps * 16 * flash_row_blocks(head_dim); }
+
 /// flash_forward.cu: a block's queries, and two stages of keys and values; as many keys as leave
 /// scores and o in registers.
 struct FlashForwardTile {
-  static constexpr int kQueries = 128;
-  static constexpr int keys_per_stage(int head_dim) { return head_dim == 128 ? 48 : 96; }
+  static constexpr int keys_per_stage(int head_dim) {
+    return head_dim == 64 ? 96 : head_dim == 128 ? 48 : 32;
+  }
   static constexpr std::size_t shared_bytes(int head_dim) {
-    return static_cast<std::size_t>((kQueries + 4 * keys_per_stage(head_dim)) *
+    return static_cast<std::size_t>((flash_queries(head_dim) + 4 * keys_per_stage(head_dim)) *
                                     flash_row_bytes(head_dim));
   }
 };
@@ -41,10 +48,15 @@ struct DecodeTile {
 
 /// decode_attention.cu: each warp of a block has a ring whose stages are the keys of a strip, its
 /// values, the keys of the next one, and so on. Rings hold three stages, so that four blocks live
-/// on a multiprocessor, or all of a part where there are few blocks.
+/// on a multiprocessor, or all of a part where there are few blocks. With head dim 256 a stage is
+/// twice as large: rings hold two or six.
 struct DecodeBf16Tile {
-  static constexpr int kFewStages = 3;
-  static constexpr int kAllStages = 2 * DecodeTile::kPartStrips;
+  static constexpr int few_stages(int head_dim) { return head_dim == 256 ? 2 : 3; }
+  static constexpr int many_stages(int head_dim) {
+    return head_dim == 256 ? 6 : 2 * DecodeTile::kPartStrips;
+  }
+  /// Blocks with few stages that live on a multiprocessor.
+  static constexpr int blocks(int head_dim) { return head_dim == 256 ? 2 : 4; }
   static constexpr int stage_bytes(int head_dim) {
     return DecodeTile::kStripKeys * flash_row_bytes(head_dim);
   }
@@ -57,8 +69,9 @@ struct DecodeBf16Tile {
 /// decode_int8_attention.cu: the same with stages of half the size, four of them or all of a part,
 /// and their scales behind all rings.
 struct DecodeInt8Tile {
-  static constexpr int kFewStages = 4;
-  static constexpr int kAllStages = 2 * DecodeTile::kPartStrips;
+  static constexpr int few_stages(int) { return 4; }
+  static constexpr int many_stages(int) { return 2 * DecodeTile::kPartStrips; }
+  static constexpr int blocks(int head_dim) { return head_dim == 256 ? 3 : 4; }
   static constexpr int stage_bytes(int head_dim) { return DecodeTile::kStripKeys * head_dim; }
   static constexpr int rings_bytes(int head_dim, int stages) {
     return DecodeTile::kWarps * stages * stage_bytes(head_dim);
@@ -82,13 +95,28 @@ struct FlashKeyGradientTile {
   }
 };
 
+/// flash_wide_key_gradients.cu, for head dim 256: two stages of queries and d_o, lse and delta of
+/// both, and P of two steps.
+struct FlashWideKeyGradientTile {
+  static constexpr int kHeadDim = 256;
+  static constexpr int kKeys = 64;
+  static constexpr int kQueriesPerStage = 32;
+  static constexpr int kQueriesPerStep = 16;
+  static constexpr int kTileBytes = kQueriesPerStage * flash_row_bytes(kHeadDim);
+  static constexpr int kStageBytes = 2 * kTileBytes;
+  static constexpr int kStatisticsBytes = 2 * kQueriesPerStage * static_cast<int>(sizeof(float));
+  static constexpr int kStepBytes = kKeys * kQueriesPerStep * static_cast<int>(sizeof(float));
+  static constexpr std::size_t kSharedBytes = 2 * (kStageBytes + kStatisticsBytes + kStepBytes);
+};
+
 /// The kernel of dq in flash_backward.cu: a block's queries and d_o, and two stages of keys and
 /// values.
 struct FlashQueryGradientTile {
-  static constexpr int kQueries = 128;
-  static constexpr int keys_per_stage(int head_dim) { return head_dim == 128 ? 32 : 48; }
+  static constexpr int keys_per_stage(int head_dim) {
+    return head_dim == 64 ? 48 : head_dim == 128 ? 32 : 16;
+  }
   static constexpr std::size_t shared_bytes(int head_dim) {
-    return static_cast<std::size_t>((2 * kQueries + 4 * keys_per_stage(head_dim)) *
+    return static_cast<std::size_t>((2 * flash_queries(head_dim) + 4 * keys_per_stage(head_dim)) *
                                     flash_row_bytes(head_dim));
   }
 };
