@@ -248,6 +248,26 @@ void measure_cross_entropy(OperatorTimer& timer, const std::string& name, std::i
       [](const CrossEntropy& op) { return OperatorTimer::Views{op.d_logits}; });
 }
 
+/// Caps of logits, in place, as models run them.
+void measure_soft_cap(OperatorTimer& timer, const std::string& name, std::int64_t tokens,
+                      std::int64_t vocabulary) {
+  const std::string shape =
+      text("%s [%lld, %lld]", name.c_str(), number(tokens), number(vocabulary));
+  const double matrix = count(tokens * vocabulary) * kBf16;
+  timer.measure("soft_cap_forward", shape, 2 * matrix, [&] {
+    const TensorView logits = timer.bf16({tokens, vocabulary});
+    return SoftCapForward{.x = logits, .y = logits, .cap = 30};
+  });
+  timer.measure(
+      "soft_cap_backward", shape, 3 * matrix,
+      [&] {
+        const TensorView gradients = timer.bf16({tokens, vocabulary});
+        return SoftCapBackward{
+            .dy = gradients, .y = timer.bf16({tokens, vocabulary}), .dx = gradients, .cap = 30};
+      },
+      [](const SoftCapBackward& op) { return OperatorTimer::Views{op.dx}; });
+}
+
 /// Reads and writes the split master weight and the moments, and reads the gradient.
 void measure_adamw(OperatorTimer& timer, const Model& m, DType grad, DType moments) {
   const std::int64_t n = m.layer_parameters();
@@ -340,6 +360,7 @@ void run(const bench::Options& options) {
   measure_cross_entropy(timer, "7B", 8192, 32000);
   measure_cross_entropy(timer, "8B", 8192, 128256);
   measure_cross_entropy(timer, "largest", 4096, 262144);
+  measure_soft_cap(timer, "Gemma 2", 4096, 256000);
   bench::write_json(options.json, timer.results());
 }
 
