@@ -90,7 +90,7 @@ bool Generator::admit(const GenerateRequest& request) {
 
 SweepPlan Generator::plan_sweep(std::vector<std::size_t>& drawing) {
   SweepWriter writer(engine_.tokens().host(), engine_.setup().sizes.cell_tokens,
-                     engine_.setup().kv.attended_at_home());
+                     engine_.setup().kv);
   for (const SweepShare& share : batch_.next_sweep()) {
     const Sequence& sequence = sequences_[share.slot];
     const auto count = static_cast<std::size_t>(share.count);

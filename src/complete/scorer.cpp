@@ -16,7 +16,7 @@ namespace strata {
 
 SweepPlan Scorer::plan_sweep(Slots& slots, std::vector<Sequence*>& scoring) {
   const SweepLayout& setup = engine_.setup();
-  SweepWriter writer(engine_.tokens().host(), setup.sizes.cell_tokens);
+  SweepWriter writer(engine_.tokens().host(), setup.sizes.cell_tokens, setup.kv);
   auto room = static_cast<std::size_t>(setup.sweep.tokens);
   const auto groups = static_cast<std::size_t>(setup.kv.groups);
   for (std::size_t group = 0; group < groups; ++group) {
@@ -29,9 +29,11 @@ SweepPlan Scorer::plan_sweep(Slots& slots, std::vector<Sequence*>& scoring) {
       if (count == 0) continue;
       room -= count;
       if (!std::exchange(begun, true)) writer.begin_group(static_cast<int>(group));
-      const auto row = static_cast<std::int64_t>(slot / groups) * setup.sizes.positions;
+      const auto place = static_cast<std::int64_t>(slot / groups);  // in its group
       writer.add(std::span(ids).subspan(sequence.done, count),
-                 static_cast<std::int64_t>(sequence.done), row);
+                 {.position = static_cast<std::int64_t>(sequence.done),
+                  .row = place * setup.sizes.positions,
+                  .window_row = place * setup.kv.window.rows()});
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t target = sequence.done + i + 1;
         if (target < sequence.request.from) continue;

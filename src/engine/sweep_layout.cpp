@@ -48,9 +48,10 @@ void SweepLayout::describe_sweeps(const GenerationNeeds& needs, bool device_is_h
            .accumulator = accumulator_of(needs.compute)};
   const std::int64_t groups =
       std::min(needs.sequences, std::int64_t{needs.groups.value_or(kv_slots == 0 ? 1 : kKvGroups)});
+  const std::int64_t of_group = (needs.sequences + groups - 1) / groups;
   kv = {.layers = spec.layers(),
         .groups = narrow<int>(groups),
-        .rows = (needs.sequences + groups - 1) / groups * needs.context,
+        .rows = of_group * needs.context,
         .heads = attention.kv_heads,
         .head_size = attention.head_size,
         .dtype = needs.compute,
@@ -59,7 +60,23 @@ void SweepLayout::describe_sweeps(const GenerationNeeds& needs, bool device_is_h
   if (needs.host_attention && kv_slots > 0) {
     kv.attended_layers = std::max(1, kv.layers - needs.fetched_layers);
   }
-  if (needs.kv_dtype == KvDType::kInt8) sizes.int8_rows = kv.rows;
+  keep_windows(needs, of_group);
+  if (needs.kv_dtype == KvDType::kInt8) sizes.int8_rows = kv.most_rows();
+}
+
+void SweepLayout::keep_windows(const GenerationNeeds& needs, std::int64_t sequences_of_group) {
+  KvWindow window{.step = needs.window_step};
+  for (const LayerSpec& layer : spec.kinds) {
+    window.window = std::max(window.window, std::min(layer.attention.window, needs.context));
+  }
+  if (!window.releases() || window.rows() >= needs.context) return;
+  kv.window = window;
+  kv.window_rows = sequences_of_group * window.rows();
+  for (int i = 0; i < spec.layers(); ++i) {
+    kv.windowed.push_back(spec.layer(i).attention.window > 0);
+  }
+  // A sequence's tokens of a cell are a segment, and one more after each release.
+  sweep.window_segments = 2 * sweep.segments + sweep.tokens / window.step;
 }
 
 void SweepLayout::list_memory(MemoryPlan& plan) const {

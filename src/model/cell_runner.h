@@ -54,6 +54,8 @@ class CellRunner {
                    .update = MatmulUpdate::kAccumulate,
                    .alpha = multiplier});
   }
+  [[nodiscard]] Stream& compute() const { return compute_; }
+  [[nodiscard]] const Tag& tag() const { return tag_; }
 
  private:
   Kernels& kernels_;

@@ -2,6 +2,8 @@
 
 #include "strata/model/kv_views.h"
 
+#include <algorithm>
+
 namespace strata {
 
 namespace {
@@ -20,6 +22,23 @@ bool may_fuse(const KvViews& kept, const std::optional<Rope>& turn) {
 }
 
 }  // namespace
+
+/// A copy must not overlap what it reads, so each moves no more rows than lie between both places.
+void move_kv(Stream& stream, const KvViews& kept, const std::vector<KvMove>& moves,
+             const Tag& tag) {
+  const std::size_t bytes = static_cast<std::size_t>(kept.k.row_stride) * size_of(kept.k.dtype);
+  const auto row = [&](std::int64_t at) {
+    return static_cast<std::byte*>(kept.k.data) + static_cast<std::size_t>(at) * bytes;
+  };
+  for (const KvMove& move : moves) {
+    const std::int64_t most = move.from - move.to;
+    for (std::int64_t done = 0; done < move.count; done += most) {
+      const std::int64_t count = std::min(most, move.count - done);
+      stream.copy(row(move.to + done), row(move.from + done),
+                  static_cast<std::size_t>(count) * bytes, tag);
+    }
+  }
+}
 
 void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
                const Tag& tag) {

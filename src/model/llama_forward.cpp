@@ -97,27 +97,41 @@ void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const C
 void LlamaForward::layer(Stream& compute, int layer, const LayerWeights& w, const ForwardCell& cell,
                          const KvViews& kv, const ResidualStream& x, const Tag& tag) {
   const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
-  const AttentionSpec& attention = run.layer().attention;
   const TensorView qkv = project(run, x);
-  const TensorView o = memory_.o.slice_rows(0, qkv.rows());
+  for (const KvPiece& piece : cell.pieces) {
+    move_kv(compute, kv, piece.moves, tag);
+    attend(run, cell, piece, kv, qkv);
+  }
+  finish(run, memory_.o.slice_rows(0, qkv.rows()), x);
+}
+
+void LlamaForward::attend(const LayerRunner& run, const ForwardCell& cell, const KvPiece& piece,
+                          const KvViews& kv, const TensorView& all) {
+  const AttentionSpec& attention = run.layer().attention;
+  const auto of_piece = [&](const auto& view) {
+    return view.slice_rows(piece.begin, piece.tokens);
+  };
+  const TensorView qkv = of_piece(all);
+  const Attending of{piece, cell.segments.slice_rows(piece.first_segment, piece.segments), qkv,
+                     of_piece(memory_.o)};
   const std::int64_t h = attention.heads;
   const std::int64_t kvh = attention.kv_heads;
   const std::int64_t d = attention.head_size;
   const NewKv added{.k = heads_of(qkv, h * d, kvh, d),
                     .v = heads_of(qkv, (h + kvh) * d, kvh, d),
-                    .rows = cell.rows};
-  const std::optional<Rope> rope = turn(attention, cell, qkv);
-  if (cell.singles == qkv.rows() && !cell.projected_is_read) {
-    turn_append_and_attend_to_kv(kernels_, compute, kv, rope, added,
-                                 singles_of(attention, cell, qkv, o), tag);
-  } else {
-    turn_and_append_kv(kernels_, compute, kv, rope, added, tag);
-    if (cell.singles > 0) {
-      attend_to_kv(kernels_, compute, kv, singles_of(attention, cell, qkv, o), tag);
-    }
-    attend_prompts(run, cell, kv, qkv, o);
+                    .rows = of_piece(cell.rows)};
+  const std::optional<Rope> rope = turn(attention, of_piece(cell.positions), qkv);
+  Stream& compute = run.compute();
+  if (piece.singles == piece.tokens && !cell.projected_is_read) {
+    turn_append_and_attend_to_kv(kernels_, compute, kv, rope, added, singles_of(attention, of),
+                                 run.tag());
+    return;
   }
-  finish(run, o, x);
+  turn_and_append_kv(kernels_, compute, kv, rope, added, run.tag());
+  if (piece.singles > 0) {
+    attend_to_kv(kernels_, compute, kv, singles_of(attention, of), run.tag());
+  }
+  attend_prompts(run, of, kv);
 }
 
 TensorView LlamaForward::before_attention(Stream& compute, int layer, const LayerWeights& w,
@@ -125,7 +139,9 @@ TensorView LlamaForward::before_attention(Stream& compute, int layer, const Laye
                                           const Tag& tag) {
   const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
   const TensorView qkv = project(run, x);
-  if (const std::optional<Rope> rope = turn(run.layer().attention, cell, qkv)) run(*rope);
+  if (const std::optional<Rope> rope = turn(run.layer().attention, cell.positions, qkv)) {
+    run(*rope);
+  }
   return qkv;
 }
 
@@ -161,10 +177,10 @@ TensorView LlamaForward::project(const LayerRunner& run, const ResidualStream& x
   return qkv;
 }
 
-std::optional<Rope> LlamaForward::turn(const AttentionSpec& spec, const ForwardCell& cell,
+std::optional<Rope> LlamaForward::turn(const AttentionSpec& spec, const ConstTensorView& positions,
                                        const TensorView& qkv) const {
   if (!spec.rotates) return std::nullopt;
-  return rope_of(spec, qkv, memory_.rope, cell.positions);
+  return rope_of(spec, qkv, memory_.rope, positions);
 }
 
 void LlamaForward::finish(const LayerRunner& run, const ConstTensorView& o,
@@ -200,20 +216,21 @@ void LlamaForward::finish(const LayerRunner& run, const ConstTensorView& o,
   if (few || !x.adds) run(ResidualAdd{.a = x_mid, .b = down, .y = x.x});
 }
 
-SingleTokens LlamaForward::singles_of(const AttentionSpec& spec, const ForwardCell& cell,
-                                      const TensorView& qkv, const TensorView& o) const {
-  const std::int64_t singles = cell.singles;
+SingleTokens LlamaForward::singles_of(const AttentionSpec& spec, const Attending& of) const {
+  const auto& [piece, segments, qkv, o] = of;
+  const std::int64_t singles = piece.singles;
   SingleTokens tokens{
       .q = query_heads(spec, qkv, 0, singles),
-      .segments = cell.segments.slice_rows(0, singles),
-      .pairs = cell.single_pairs,
+      .segments = segments.slice_rows(0, singles),
+      .pairs = piece.single_pairs,
       .scale = spec.scale,
       .window = spec.window,
       .score_cap = spec.score_cap,
       .o = query_heads(spec, o, 0, singles),
       .lse = TensorView(memory_.lse.data, memory_.lse.dtype, Shape{spec.heads, singles})};
   if (const TensorView& all = memory_.parts; all) {
-    const std::int64_t seen = spec.window > 0 ? std::min(cell.longest, spec.window) : cell.longest;
+    const std::int64_t seen =
+        spec.window > 0 ? std::min(piece.longest, spec.window) : piece.longest;
     tokens.parts = TensorView(all.data, all.dtype, Shape{singles, parts_of(seen), all.shape[2]});
   }
   return tokens;
@@ -222,23 +239,26 @@ SingleTokens LlamaForward::singles_of(const AttentionSpec& spec, const ForwardCe
 /// Tokens of prompts are computed apart from those past them, which a backend may compute in
 /// another way: so it does not depend on the cell how a token is computed. Keys that are int8 are
 /// brought back at their own rows, so that segments hold for them.
-void LlamaForward::attend_prompts(const LayerRunner& run, const ForwardCell& cell,
-                                  const KvViews& kv, const TensorView& qkv, const TensorView& o) {
+void LlamaForward::attend_prompts(const LayerRunner& run, const Attending& of, const KvViews& kv) {
   const Memory& m = memory_;
   const AttentionSpec& spec = run.layer().attention;
-  const std::int64_t count = qkv.rows() - cell.singles;
+  const std::int64_t singles = of.piece.singles;
+  const std::int64_t count = of.piece.tokens - singles;
   if (count == 0) return;
-  const ConstTensorView segments =
-      cell.segments.slice_rows(cell.singles, cell.segments.rows() - cell.singles);
+  const ConstTensorView segments = of.segments.slice_rows(singles, of.segments.rows() - singles);
+  TensorView k = kv.k;
+  TensorView v = kv.v;
   if (kv.is_int8()) {
+    k = m.k.slice_rows(0, kv.k.rows());
+    v = m.v.slice_rows(0, kv.v.rows());
     run(DequantizeKv{
-        .cache = kv.int8(), .segments = segments, .k = m.k, .v = m.v, .seen = cell.prompt_rows});
+        .cache = kv.int8(), .segments = segments, .k = k, .v = v, .seen = of.piece.prompt_rows});
   }
-  run(AttentionForward{.q = query_heads(spec, qkv, cell.singles, count),
-                       .k = kv.is_int8() ? m.k : kv.k,
-                       .v = kv.is_int8() ? m.v : kv.v,
-                       .segments = {.table = segments, .pairs = cell.prompt_pairs},
-                       .o = query_heads(spec, o, cell.singles, count),
+  run(AttentionForward{.q = query_heads(spec, of.qkv, singles, count),
+                       .k = k,
+                       .v = v,
+                       .segments = {.table = segments, .pairs = of.piece.prompt_pairs},
+                       .o = query_heads(spec, of.o, singles, count),
                        .lse = TensorView(m.lse.data, m.lse.dtype, Shape{spec.heads, count}),
                        .scale = spec.scale,
                        .window = spec.window,

@@ -78,9 +78,8 @@ std::string shortage(const GenerationSetup& s) {
          (device ? " on the device" : " on the host") + " at least; the limit is " +
          format_bytes(device ? *s.budget.device_limit : *s.budget.host_limit) + " (" +
          (device ? s.budget.device_limit_origin : s.budget.host_limit_origin) + "). Of it " +
-         format_bytes(s.kv.layer_bytes() * static_cast<std::size_t>(s.kv.layers * s.kv.groups)) +
-         " are keys and values of " + format_count(s.sequences) + " sequences of " +
-         format_count(s.sizes.positions) + " tokens: lower --batch or --context";
+         format_bytes(s.kv.bytes()) + " are keys and values of " + format_count(s.sequences) +
+         " sequences of " + format_count(s.sizes.positions) + " tokens: lower --batch or --context";
 }
 
 }  // namespace
@@ -106,7 +105,11 @@ std::string GenerationSetup::to_string() const {
          (kv.kept == KvDType::kInt8 ? "as int8 " : "") +
          (kv.slots == 0
               ? "on the device"
-              : "on the host in " + std::to_string(kv.groups) + " groups" + who_attends());
+              : "on the host in " + std::to_string(kv.groups) + " groups" + who_attends()) +
+         (kv.windowed.empty() ? ""
+                              : ", of " + format_count(kv.window.rows()) + " tokens at most in " +
+                                    std::to_string(std::ranges::count(kv.windowed, true)) +
+                                    " layers with a window");
 }
 
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,

@@ -127,7 +127,7 @@ SweepTime time_sweep(const GenerationLayout& s, const Rates& rates,
   std::array<std::size_t, 2> ends{};  // records of results that were read
   trace.start();
   for (std::size_t& end : ends) {
-    SweepWriter writer(engine.tokens().host(), s.sizes.cell_tokens, s.kv.attended_at_home());
+    SweepWriter writer(engine.tokens().host(), s.sizes.cell_tokens, s.kv);
     for (const SweepShare& share : shares) {
       writer.add_share(share, std::span(ids).first(static_cast<std::size_t>(share.count)));
       if (share.draws) writer.draw({}, {});

@@ -19,29 +19,6 @@ Tag tag_of(int layer, const SweepPlan& plan, std::size_t visit) {
   return {.phase = "sweep", .unit = Walk::unit_of(layer).value(), .cell = plan.visits[visit].group};
 }
 
-/// Returns a cell's tables on the device.
-ForwardCell forward_cell(const SweepCell& cell, const TokenLease& tokens) {
-  return {.positions = tokens.positions.slice_rows(cell.begin, cell.tokens),
-          .rows = tokens.rows.slice_rows(cell.begin, cell.tokens),
-          .segments = tokens.segments.slice_rows(cell.first_segment, cell.segments),
-          .singles = cell.singles,
-          .longest = cell.longest,
-          .single_pairs = cell.single_pairs,
-          .prompt_pairs = cell.prompt_pairs,
-          .prompt_rows = cell.prompt_rows};
-}
-
-/// Returns a cell's tables on the host.
-HostCell host_cell(const SweepCell& cell, const SweepPlan& plan, const TokenLease& tokens) {
-  return {.number = static_cast<std::size_t>(&cell - plan.cells.data()),
-          .group = plan.visits[cell.visit].group,
-          .begin = cell.begin,
-          .first_single = cell.first_single,
-          .rows = tokens.host_rows.slice_rows(cell.begin, cell.tokens),
-          .segments = tokens.host_segments.slice_rows(cell.first_segment, cell.segments),
-          .pairs = cell.single_pairs};
-}
-
 }  // namespace
 
 void Sweep::run(const SweepPlan& plan) {
@@ -128,13 +105,13 @@ void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell
   const Tag tag = tag_of(layer, plan, cell.visit);
   HostAttention* const host = parts_.host_attention;
   if (host != nullptr) host->reuse(compute_);
-  ForwardCell forward = forward_cell(cell, tokens);
+  ForwardCell forward = forward_cell(layer, cell, tokens);
   forward.projected_is_read = host != nullptr;
   parts_.model.layer(compute_, layer, weights.views.layer, forward, kv, stream_of(layer, cell),
                      tag);
   if (host == nullptr) return;
-  host->keep(layer, host_cell(cell, plan, tokens), parts_.model.projected(cell.tokens), compute_,
-             tag);
+  host->keep(layer, host_cell(layer, cell, plan, tokens), parts_.model.projected(cell.tokens),
+             compute_, tag);
 }
 
 void Sweep::to_host(int layer, const UnitLease& weights, const SweepCell& cell,
@@ -143,17 +120,44 @@ void Sweep::to_host(int layer, const UnitLease& weights, const SweepCell& cell,
   parts_.host_attention->reuse(compute_);
   const ConstTensorView qkv =
       parts_.model.before_attention(compute_, layer, weights.views.layer,
-                                    forward_cell(cell, tokens), stream_of(layer, cell), tag);
-  parts_.host_attention->attend(layer, host_cell(cell, plan, tokens), qkv, compute_, tag);
+                                    forward_cell(layer, cell, tokens), stream_of(layer, cell), tag);
+  parts_.host_attention->attend(layer, host_cell(layer, cell, plan, tokens), qkv, compute_, tag);
 }
 
 void Sweep::from_host(int layer, const UnitLease& weights, const SweepCell& cell,
                       const SweepPlan& plan, const TokenLease& tokens) {
   const Tag tag = tag_of(layer, plan, cell.visit);
   const ConstTensorView o =
-      parts_.host_attention->attended(host_cell(cell, plan, tokens), compute_, tag);
+      parts_.host_attention->attended(host_cell(layer, cell, plan, tokens), compute_, tag);
   parts_.model.after_attention(compute_, layer, weights.views.layer, o, stream_of(layer, cell),
                                tag);
+}
+
+ForwardCell Sweep::forward_cell(int layer, const SweepCell& cell, const TokenLease& tokens) const {
+  return {.positions = tokens.positions.slice_rows(cell.begin, cell.tokens),
+          .rows = tables(layer, tokens).rows.slice_rows(cell.begin, cell.tokens),
+          .segments = tables(layer, tokens).segments,
+          .pieces = pieces(layer, cell)};
+}
+
+HostCell Sweep::host_cell(int layer, const SweepCell& cell, const SweepPlan& plan,
+                          const TokenLease& tokens) const {
+  return {.number = static_cast<std::size_t>(&cell - plan.cells.data()),
+          .group = plan.visits[cell.visit].group,
+          .begin = cell.begin,
+          .first_single = cell.first_single,
+          .rows = tables(layer, tokens).host_rows.slice_rows(cell.begin, cell.tokens),
+          .segments = tables(layer, tokens).host_segments,
+          .pieces = pieces(layer, cell)};
+}
+
+std::span<const KvPiece> Sweep::pieces(int layer, const SweepCell& cell) const {
+  if (parts_.kv.shape().keeps_window(layer)) return cell.windowed;
+  return {&cell.whole, 1};
+}
+
+const KvTables& Sweep::tables(int layer, const TokenLease& tokens) const {
+  return parts_.kv.shape().keeps_window(layer) ? tokens.window_tables : tokens.tables;
 }
 
 ResidualStream Sweep::stream_of(int layer, const SweepCell& cell) const {

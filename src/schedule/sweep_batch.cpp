@@ -5,16 +5,16 @@
 #include "strata/schedule/sweep_batch.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace strata {
 
 SweepBatch::SweepBatch(const KvShape& kv, std::int64_t sequences, std::int64_t sweep_tokens)
     : sweep_tokens_(sweep_tokens),
-      free_(static_cast<std::size_t>(kv.groups)),
+      window_(kv.window),
+      free_(static_cast<std::size_t>(kv.groups), FreeRows(kv.rows)),
+      window_free_(static_cast<std::size_t>(kv.groups), FreeRows(kv.window_rows)),
       groups_(free_.size()),
       slots_(static_cast<std::size_t>(sequences)) {
-  for (FreeRows& rows : free_) rows[0] = kv.rows;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) free_slots_.insert(slot);
 }
 
@@ -22,27 +22,30 @@ std::optional<std::size_t> SweepBatch::admit(std::int64_t prompt, std::int64_t m
   if (free_slots_.empty()) return std::nullopt;
   // The last drawn token goes through no layer.
   const std::int64_t rows = prompt + std::max<std::int64_t>(most_drawn, 1) - 1;
+  const std::int64_t window_rows = window_.releases() ? std::min(rows, window_.rows()) : 0;
   // The group with the fewest sequences that has room, so that groups compute alike.
   std::size_t best = free_.size();
-  FreeRows::iterator place;
+  std::int64_t row = 0, window_row = 0;
   for (std::size_t group = 0; group < free_.size(); ++group) {
     if (best < free_.size() && groups_[group].size() >= groups_[best].size()) continue;
-    const auto found =
-        std::ranges::find_if(free_[group], [&](const auto& run) { return run.second >= rows; });
-    if (found == free_[group].end()) continue;
+    const auto found = free_[group].find(rows);
+    const auto found_window = window_free_[group].find(window_rows);
+    if (!found || !found_window) continue;
     best = group;
-    place = found;
+    row = *found;
+    window_row = *found_window;
   }
   if (best == free_.size()) return std::nullopt;
-  const auto [begin, count] = *place;
-  free_[best].erase(place);
-  if (count > rows) free_[best][begin + rows] = count - rows;
+  free_[best].take(row, rows);
+  window_free_[best].take(window_row, window_rows);
   const std::size_t slot = *free_slots_.begin();
   free_slots_.erase(slot);
   slots_[slot] = BatchedSequence{.number = taken_++,
                                  .group = static_cast<int>(best),
-                                 .row = begin,
+                                 .row = row,
                                  .rows = rows,
+                                 .window_row = window_row,
+                                 .window_rows = window_rows,
                                  .prompt = prompt,
                                  .tokens = prompt};
   groups_[best].push_back(slot);
@@ -55,18 +58,8 @@ void SweepBatch::release(std::size_t slot) {
   free_slots_.insert(slot);
   const auto group = static_cast<std::size_t>(sequence.group);
   std::erase(groups_[group], slot);
-  FreeRows& rows = free_[group];
-  auto run = rows.emplace(sequence.row, sequence.rows).first;
-  const auto next = std::next(run);
-  if (next != rows.end() && run->first + run->second == next->first) {
-    run->second += next->second;
-    rows.erase(next);
-  }
-  if (run == rows.begin()) return;
-  const auto before = std::prev(run);
-  if (before->first + before->second != run->first) return;
-  before->second += run->second;
-  rows.erase(run);
+  free_[group].give_back(sequence.row, sequence.rows);
+  window_free_[group].give_back(sequence.window_row, sequence.window_rows);
 }
 
 std::vector<SweepShare> SweepBatch::next_sweep() {
@@ -96,6 +89,7 @@ std::vector<SweepShare> SweepBatch::next_sweep() {
         shares.push_back({.slot = slot,
                           .group = sequence.group,
                           .row = sequence.row,
+                          .window_row = sequence.window_row,
                           .begin = sequence.done,
                           .count = counts[slot],
                           .single = single});

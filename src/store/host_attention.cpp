@@ -56,11 +56,17 @@ void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView&
   host.wait(kv_.fetched(layer, cell.group), WaitFor::kTaken);
   const KvViews kept = kv_.home(layer, cell.group);
   const std::int64_t kv_heads = kv_.shape().heads;
-  append_kv(host_kernels_, host, kept,
-            {.k = heads(home, shape_.heads, kv_heads),
-             .v = heads(home, shape_.heads + kv_heads, kv_heads),
-             .rows = cell.rows},
-            tag);
+  for (const KvPiece& piece : cell.pieces) {
+    const auto of_piece = [&](const auto& view) {
+      return view.slice_rows(piece.begin, piece.tokens);
+    };
+    move_kv(host, kept, piece.moves, tag);
+    append_kv(host_kernels_, host, kept,
+              {.k = of_piece(heads(home, shape_.heads, kv_heads)),
+               .v = of_piece(heads(home, shape_.heads + kv_heads, kv_heads)),
+               .rows = of_piece(cell.rows)},
+              tag);
+  }
 }
 
 Event HostAttention::put(int layer, const HostCell& cell) {
@@ -84,13 +90,14 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
   const TensorView home = memory_.sent.slice_rows(cell.first_single, count);
   send(layer, cell, qkv, home, attended_[cell.number], compute, tag);
   const KvViews kept = kv_.home(layer, cell.group);
+  const KvPiece& piece = cell.pieces.front();
   const TensorView o = memory_.o.slice_rows(cell.first_single, count);
   const TensorView& lse = memory_.lse;
   attend_to_kv(
       host_kernels_, device_.stream(Lane::kHost), kept,
       {.q = heads(home, 0, shape_.heads),
-       .segments = cell.segments,
-       .pairs = cell.pairs,
+       .segments = cell.segments.slice_rows(piece.first_segment, piece.segments),
+       .pairs = piece.single_pairs,
        .scale = shape_.scale,
        .window = shape_.windows.empty() ? 0 : shape_.windows.at(static_cast<std::size_t>(layer)),
        .score_cap = shape_.score_cap,

@@ -12,11 +12,26 @@
 
 namespace strata {
 
+std::int64_t KvShape::most_rows() const {
+  std::int64_t most = 0;
+  for (int layer = 0; layer < layers; ++layer) most = std::max(most, rows_of(layer));
+  return most;
+}
+
+std::size_t KvShape::bytes() const {
+  std::size_t all = 0;
+  for (int layer = 0; layer < layers; ++layer) all += layer_bytes(layer);
+  return all * static_cast<std::size_t>(groups);
+}
+
 KvStore::Memory::Memory(const KvShape& shape, Allocator& memory)
-    : slots(memory, Space::kDevice, "kv.slots", shape.slots, shape.layer_bytes()) {
+    : slots(memory, Space::kDevice, "kv.slots", shape.slots,
+            static_cast<std::size_t>(shape.most_rows()) * shape.row_bytes()) {
   const Space space = shape.slots == 0 ? Space::kDevice : Space::kPinned;
-  memory.repeat(static_cast<std::size_t>(shape.layers) * static_cast<std::size_t>(shape.groups),
-                [&] { homes.push_back(memory.allocate(space, "kv", shape.layer_bytes())); });
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    memory.repeat(static_cast<std::size_t>(shape.groups),
+                  [&] { homes.push_back(memory.allocate(space, "kv", shape.layer_bytes(layer))); });
+  }
 }
 
 KvStore::KvStore(const KvShape& shape, Arenas& arenas)
@@ -26,7 +41,7 @@ KvStore::KvStore(const KvShape& shape, Arenas& arenas)
       sent_(memory_.homes.size()),
       fetched_(memory_.homes.size()) {}
 
-KvViews KvStore::views(std::byte* data) const {
+KvViews KvStore::views(std::byte* data, int layer) const {
   const bool int8 = shape_.kept == KvDType::kInt8;
   const DType dtype = int8 ? DType::kI8 : shape_.dtype;
   const auto width = static_cast<std::size_t>(shape_.heads * shape_.head_size) * size_of(dtype);
@@ -34,12 +49,13 @@ KvViews KvStore::views(std::byte* data) const {
     return TensorView(data + begin, of, shape,
                       static_cast<std::int64_t>(shape_.row_bytes() / size_of(of)));
   };
-  const Shape shape{shape_.rows, shape_.heads, shape_.head_size};
+  const std::int64_t rows = shape_.rows_of(layer);
+  const Shape shape{rows, shape_.heads, shape_.head_size};
   KvViews views{.k = at(0, dtype, shape), .v = at(width, dtype, shape)};
   if (!int8) return views;
   const std::size_t scales = static_cast<std::size_t>(shape_.heads) * sizeof(float);
-  views.k_scale = at(2 * width, DType::kF32, {shape_.rows, shape_.heads});
-  views.v_scale = at(2 * width + scales, DType::kF32, {shape_.rows, shape_.heads});
+  views.k_scale = at(2 * width, DType::kF32, {rows, shape_.heads});
+  views.v_scale = at(2 * width + scales, DType::kF32, {rows, shape_.heads});
   return views;
 }
 
@@ -63,11 +79,11 @@ void KvStore::begin_sweep(std::vector<KvVisit> visits) {
   std::vector<std::int64_t> things;
   for (int layer = 0; layer < shape_.layers; ++layer) {
     for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
-      const KvVisit& v = visits_[visit];
-      const bool elsewhere = !v.kept_elsewhere.empty() && !shape_.attended_at_home(layer);
-      if (v.added.empty() && !elsewhere) continue;
+      const KvTraffic& rows = traffic(visits_[visit], layer);
+      const bool elsewhere = !rows.kept_elsewhere.empty() && !shape_.attended_at_home(layer);
+      if (rows.added.empty() && !elsewhere) continue;
       turns_.push_back(visit);
-      things.push_back(thing(layer, v.group));
+      things.push_back(thing(layer, visits_[visit].group));
     }
   }
   plan_ = AccessPlan(std::move(things));
@@ -95,10 +111,11 @@ bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
   slots.needed_at(slot, plan_.next_use(key));
   in.wait(sent_[home], WaitFor::kFilled);
   const Tag of_load{tag.phase, tag.pass, layer + 1, visit.group};
-  fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], visit.kept, of_load);
+  const KvTraffic& rows = traffic(visit, layer);
+  fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], rows.kept, of_load);
   if (!shape_.attended_at_home(layer)) {
     fetched_bytes_ +=
-        copy_rows(in, lease.data(), memory_.homes[home], visit.kept_elsewhere, of_load);
+        copy_rows(in, lease.data(), memory_.homes[home], rows.kept_elsewhere, of_load);
   }
   lease.filled();
   fetched_[home] = in.record();
@@ -108,9 +125,9 @@ bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
 KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Tag& tag) {
   const std::int64_t key = thing(layer, visits_.at(visit).group);
   const auto home = static_cast<std::size_t>(key);
-  KvLease result{.lease = {}, .views = {}, .thing = key, .visit = visit};
+  KvLease result{.lease = {}, .views = {}, .layer = layer, .thing = key, .visit = visit};
   if (at_home()) {
-    result.views = views(memory_.homes[home]);
+    result.views = views(memory_.homes[home], layer);
     return result;
   }
   SlotRing& slots = memory_.slots;
@@ -123,7 +140,7 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
   // The copy of what was added before has left.
   if (!shape_.attended_at_home()) compute.wait(sent_[home], WaitFor::kReuse);
   result.lease = slots.use(slot, compute);
-  result.views = views(result.lease.data());
+  result.views = views(result.lease.data(), layer);
   return result;
 }
 
@@ -137,8 +154,8 @@ void KvStore::keep(KvLease lease, Stream& compute, const Tag& tag) {
   const auto home = static_cast<std::size_t>(lease.thing);
   lease.lease.filled(compute);
   lease.lease.use(out);
-  sent_bytes_ +=
-      copy_rows(out, memory_.homes[home], lease.lease.data(), visits_[lease.visit].added, tag);
+  sent_bytes_ += copy_rows(out, memory_.homes[home], lease.lease.data(),
+                           traffic(visits_[lease.visit], lease.layer).added, tag);
   lease.lease.end();
   sent_[home] = out.record();
 }

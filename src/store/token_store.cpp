@@ -16,9 +16,13 @@ namespace strata {
 
 namespace {
 
+/// Returns how many tokens have rows in layers that keep a window.
+std::int64_t window_tokens(const SweepShape& s) { return s.window_segments > 0 ? s.tokens : 0; }
+
 /// The places of the parts of both buffers, in bytes.
 struct Places {
-  std::size_t ids = 0, positions, rows, segments, after, targets, seen, sampling, inputs;
+  std::size_t ids = 0, positions, rows, segments, window_rows, window_segments, after, targets,
+              seen, sampling, inputs;
   std::size_t token = 0, logprob, lse, outputs;
 
   explicit Places(const SweepShape& s) {
@@ -26,7 +30,9 @@ struct Places {
     positions = ids + ints(s.tokens);
     rows = positions + ints(s.tokens);
     segments = rows + ints(s.tokens);
-    after = segments + ints(5 * s.segments);
+    window_rows = segments + ints(5 * s.segments);
+    window_segments = window_rows + ints(window_tokens(s));
+    after = window_segments + ints(5 * s.window_segments);
     targets = after + ints(s.sampled);
     seen = targets + ints(s.sampled);
     sampling = round_up(seen + ints(s.seen), alignof(SamplingRow));
@@ -62,14 +68,17 @@ SweepBuffers TokenStore::host() {
   std::byte* base = memory_.host_inputs;
   device_.host_access("fill_sweep", [&] { return Accesses({}, {{base, at.inputs}}); },
                       {.phase = "sweep"});
-  return {.ids = part<std::int32_t>(base, at.ids, shape_.tokens),
-          .positions = part<std::int32_t>(base, at.positions, shape_.tokens),
-          .rows = part<std::int32_t>(base, at.rows, shape_.tokens),
-          .segments = part<std::int32_t>(base, at.segments, 5 * shape_.segments),
-          .after = part<std::int32_t>(base, at.after, shape_.sampled),
-          .targets = part<std::int32_t>(base, at.targets, shape_.sampled),
-          .sampling = part<SamplingRow>(base, at.sampling, shape_.sampled),
-          .seen = part<std::int32_t>(base, at.seen, shape_.seen)};
+  return {
+      .ids = part<std::int32_t>(base, at.ids, shape_.tokens),
+      .positions = part<std::int32_t>(base, at.positions, shape_.tokens),
+      .rows = part<std::int32_t>(base, at.rows, shape_.tokens),
+      .segments = part<std::int32_t>(base, at.segments, 5 * shape_.segments),
+      .after = part<std::int32_t>(base, at.after, shape_.sampled),
+      .targets = part<std::int32_t>(base, at.targets, shape_.sampled),
+      .sampling = part<SamplingRow>(base, at.sampling, shape_.sampled),
+      .seen = part<std::int32_t>(base, at.seen, shape_.seen),
+      .window_rows = part<std::int32_t>(base, at.window_rows, window_tokens(shape_)),
+      .window_segments = part<std::int32_t>(base, at.window_segments, 5 * shape_.window_segments)};
 }
 
 TokenLease TokenStore::upload(Stream& compute, const Tag& tag) {
@@ -94,10 +103,17 @@ TokenLease TokenStore::upload(Stream& compute, const Tag& tag) {
   const Shape drawn{shape_.sampled};
   lease.ids = ints(at.ids, {shape_.tokens});
   lease.positions = ints(at.positions, {shape_.tokens});
-  lease.rows = ints(at.rows, {shape_.tokens});
-  lease.segments = ints(at.segments, {shape_.segments, 5});
-  lease.host_rows = ints_of(memory_.host_inputs, at.rows, {shape_.tokens});
-  lease.host_segments = ints_of(memory_.host_inputs, at.segments, {shape_.segments, 5});
+  const auto tables = [&](std::size_t rows, std::size_t segments, std::int64_t count) {
+    const Shape all{count, 5};
+    return KvTables{.rows = ints(rows, {shape_.tokens}),
+                    .segments = ints(segments, all),
+                    .host_rows = ints_of(memory_.host_inputs, rows, {shape_.tokens}),
+                    .host_segments = ints_of(memory_.host_inputs, segments, all)};
+  };
+  lease.tables = tables(at.rows, at.segments, shape_.segments);
+  if (shape_.window_segments > 0) {
+    lease.window_tables = tables(at.window_rows, at.window_segments, shape_.window_segments);
+  }
   lease.targets = ints(at.targets, drawn);
   lease.sampled.after = ints(at.after, drawn);
   lease.sampled.rows =

@@ -81,7 +81,7 @@ struct Layer {
     std::memset(const_cast<void*>(tokens.q.data), 0x3c, tokens.q.bytes().bytes);
   }
   [[nodiscard]] static std::size_t bytes(const Case& c) {
-    return c.shape().layer_bytes() +
+    return c.shape().layer_bytes(0) +
            static_cast<std::size_t>(c.sequences * c.heads * (4 * c.head_dim + 4)) + kMiB;
   }
   [[nodiscard]] KvViews views(const KvShape& shape) const {

@@ -22,6 +22,15 @@ inline LlamaConfig long_model() {
   return model;
 }
 
+/// The same with windows that most tokens leave, in all layers but one.
+inline LlamaConfig windowed_model() {
+  LlamaConfig model = long_model();
+  model.model_type = ModelType::kQwen2;
+  model.sliding_window = 7;
+  model.layer_types = {kWindowLayer, kFullLayer, kWindowLayer, kWindowLayer};
+  return model;
+}
+
 inline std::vector<std::int32_t> random_prompt(std::uint64_t stream, std::int64_t length) {
   std::vector<std::int32_t> ids;
   const auto vocabulary = static_cast<std::uint64_t>(tiny_model().vocab_size);
@@ -39,7 +48,8 @@ inline GenerationNeeds needs(DType compute, KvDType kv_dtype = KvDType::kAuto) {
           .context = 40,
           .cell_tokens = 6,
           .sweep_tokens = 17,
-          .penalties = true};
+          .penalties = true,
+          .window_step = 3};
 }
 
 /// The first layout in all places: everything on the device; weights streamed; keys and values

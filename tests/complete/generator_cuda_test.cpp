@@ -24,6 +24,15 @@ LlamaConfig gpu_model(std::int64_t head_size) {
   return model;
 }
 
+/// The same with windows that most tokens leave, in all layers but one.
+LlamaConfig windowed_gpu_model(std::int64_t head_size) {
+  LlamaConfig model = gpu_model(head_size);
+  model.model_type = ModelType::kQwen2;
+  model.sliding_window = 90;
+  model.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
+  return model;
+}
+
 /// All places, and more sequences in larger cells.
 std::vector<GenerationNeeds> gpu_layouts(DType compute) {
   const GenerationNeeds first{.compute = compute,
@@ -31,7 +40,8 @@ std::vector<GenerationNeeds> gpu_layouts(DType compute) {
                               .context = 640,
                               .cell_tokens = 200,
                               .sweep_tokens = 450,
-                              .penalties = true};
+                              .penalties = true,
+                              .window_step = AttentionForward::kTileKeys};
   std::vector<GenerationNeeds> all = in_all_places(first);
   all.push_back(first);
   all.back().sequences = 24;
@@ -65,10 +75,10 @@ TEST_CASE("a request on a gpu has the same bytes alone and in any batch, whereve
   if (without_gpu()) return;
   const std::vector<GenerateRequest> all = requests();
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    for (const std::int64_t head_size : {64, 128}) {
-      const LlamaConfig model = gpu_model(head_size);
+    for (const LlamaConfig& model : {gpu_model(64), gpu_model(128), windowed_gpu_model(128)}) {
       GenerationNeeds one = gpu_layouts(dtype)[0];
       one.sequences = 1;
+      one.window_step = one.context;  // all is kept
       std::vector<Continuation> alone;
       {
         TinyGeneration generation({.model = model, .needs = one, .backend = BackendKind::kCuda});
@@ -89,7 +99,7 @@ TEST_CASE("a request on a gpu has the same bytes alone and in any batch, whereve
             LlamaForward::prepare(generation.setup().spec, generation.setup().sizes,
                                   *generation.backend().kernels);
           }
-          INFO(name_of(dtype) << ", head size " << head_size << ", "
+          INFO(name_of(dtype) << ", head size " << model.head_size() << ", "
                               << generation.setup().to_string() << ", prepared " << prepared);
           CHECK(generation.run(all) == alone);
         }
@@ -104,13 +114,14 @@ TEST_CASE("tokens beside a gpu that attend on the host have the same bytes in an
   std::vector<GenerateRequest> all = requests();
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     for (const int fetched_layers : {0, 1}) {
-      const LlamaConfig model = gpu_model(128);
+      const LlamaConfig model = windowed_gpu_model(128);
       GenerationNeeds one = gpu_layouts(dtype)[0];
       one.kv_slots = 2;
       one.host_attention = true;
       one.fetched_layers = fetched_layers;
       std::vector<GenerationNeeds> layouts(3, one);
       one.sequences = 1;
+      one.window_step = one.context;
       layouts[0].groups = 2;
       layouts[1].groups = 4;
       layouts[1].resident_units = 0;
@@ -147,15 +158,15 @@ TEST_CASE("with int8 keys a request on a gpu has the same bytes in any batch, wh
   if (without_gpu()) return;
   const std::vector<GenerateRequest> all = requests();
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    for (const std::int64_t head_size : {64, 128, 32}) {
-      const LlamaConfig model = gpu_model(head_size);
+    for (const LlamaConfig& model : {gpu_model(64), windowed_gpu_model(128), gpu_model(32)}) {
       std::vector<GenerationNeeds> layouts = gpu_layouts(dtype);
       for (GenerationNeeds& layout : layouts) layout.kv_dtype = KvDType::kInt8;
       GenerationNeeds one = layouts[0];
       one.sequences = 1;
+      one.window_step = one.context;
       const auto run = [&](const GenerationNeeds& needed) {
         TinyGeneration generation({.model = model, .needs = needed, .backend = BackendKind::kCuda});
-        INFO(name_of(dtype) << ", head size " << head_size << ", "
+        INFO(name_of(dtype) << ", head size " << model.head_size() << ", "
                             << generation.setup().to_string());
         return generation.run(all);
       };

@@ -63,14 +63,17 @@ std::vector<AskedInSweep> asked_in_sweeps(const std::vector<TraceRecord>& record
   return sweeps;
 }
 
-/// Each request in a generation of its own.
+/// Each request in a generation of its own, whose layers keep all keys, also those with a window.
 std::vector<Continuation> one_by_one(const std::vector<GenerateRequest>& requests,
-                                     const GenerationNeeds& needs) {
+                                     const GenerationNeeds& needs,
+                                     const LlamaConfig& model = long_model()) {
   std::vector<Continuation> all;
   for (const GenerateRequest& request : requests) {
     GenerationNeeds alone = needs;
     alone.sequences = 1;
-    TinyGeneration generation({.model = long_model(), .needs = alone});
+    alone.window_step = needs.context;
+    TinyGeneration generation({.model = model, .needs = alone});
+    REQUIRE(generation.setup().kv.windowed.empty());
     all.push_back(generation.run({request}).front());
   }
   return all;
@@ -140,9 +143,8 @@ std::vector<double> training_logits(TinyGeneration& generation,
 
 TEST_CASE("decoding through the cache has the bits of training's forward") {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
-    for (const bool tied : {false, true}) {
-      LlamaConfig model = long_model();
-      model.tie_word_embeddings = tied;
+    for (LlamaConfig model : {long_model(), windowed_model()}) {
+      model.tie_word_embeddings = !model.sliding_window;
       GenerationNeeds one = needs(dtype);
       one.sequences = 1;
       TinyGeneration generation({.model = model, .needs = one});
@@ -173,19 +175,21 @@ TEST_CASE("decoding through the cache has the bits of training's forward") {
 TEST_CASE("a request gives the same tokens alone and in any batch, wherever things live") {
   const std::vector<GenerateRequest> requests = mixed_requests();
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const std::vector<Continuation> alone = one_by_one(requests, needs(dtype));
+    // Windows in the one that is quicker.
+    const LlamaConfig model = dtype == DType::kF32 ? windowed_model() : long_model();
+    const std::vector<Continuation> alone = one_by_one(requests, needs(dtype), model);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       REQUIRE(std::ssize(alone[i].ids) == requests[i].most_tokens);
     }
     for (const GenerationNeeds& layout : with_host_attention(layouts(dtype))) {
       for (const Execution execution : {Execution::kThreads, Execution::kShuffled}) {
-        TinyGeneration generation({.model = long_model(), .needs = layout, .execution = execution});
+        TinyGeneration generation({.model = model, .needs = layout, .execution = execution});
         INFO(generation.setup().to_string());
         CHECK(generation.run(requests) == alone);
       }
     }
     std::vector<GenerateRequest> turned(requests.rbegin(), requests.rend());
-    TinyGeneration generation({.model = long_model(), .needs = needs(dtype)});
+    TinyGeneration generation({.model = model, .needs = needs(dtype)});
     std::vector<Continuation> other = generation.run(turned);
     std::ranges::reverse(other);
     CHECK(other == alone);
@@ -195,11 +199,13 @@ TEST_CASE("a request gives the same tokens alone and in any batch, wherever thin
 TEST_CASE("with int8 keys a request gives the same tokens in any batch, wherever things live") {
   const std::vector<GenerateRequest> requests = mixed_requests();
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const std::vector<Continuation> alone = one_by_one(requests, needs(dtype, KvDType::kInt8));
-    CHECK(alone != one_by_one(requests, needs(dtype)));
+    const LlamaConfig model = dtype == DType::kF32 ? long_model() : windowed_model();
+    const std::vector<Continuation> alone =
+        one_by_one(requests, needs(dtype, KvDType::kInt8), model);
+    CHECK(alone != one_by_one(requests, needs(dtype), model));
     for (const GenerationNeeds& layout : with_host_attention(layouts(dtype, KvDType::kInt8))) {
       TinyGeneration generation(
-          {.model = long_model(), .needs = layout, .execution = Execution::kShuffled});
+          {.model = model, .needs = layout, .execution = Execution::kShuffled});
       INFO(generation.setup().to_string());
       CHECK(generation.run(requests) == alone);
     }
@@ -276,12 +282,47 @@ TEST_CASE("weights and keys and values travel as planned") {
   }
 }
 
+TEST_CASE("layers with a window keep and fetch what it sees, whatever the context") {
+  const auto of_context = [](std::int64_t context, std::int64_t drawn) {
+    LlamaConfig model = windowed_model();
+    model.max_position_embeddings = context;
+    GenerationNeeds layout = needs(DType::kF32);
+    layout.context = context;
+    layout.kv_slots = 2;
+    layout.groups = 2;
+    TinyGeneration generation({.model = model, .needs = layout});
+    std::vector<GenerateRequest> requests;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      requests.push_back({.prompt = random_prompt(i, context - drawn),
+                          .sampling = {},
+                          .most_tokens = drawn,
+                          .sample = 0});
+    }
+    (void)generation.run(requests);
+    const GenerationEngine& engine = generation.engine();
+    return std::array{generation.setup().kv.bytes(), engine.kv().fetched_bytes()};
+  };
+  constexpr std::size_t kRow = 96;                      // bytes, see above
+  constexpr std::size_t kSequences = 4, kWindowed = 3;  // layers, and one that keeps all
+  constexpr std::size_t kWindow = 7, kStep = 3;
+  for (const std::int64_t context : {40, 400}) {
+    const auto tokens = static_cast<std::size_t>(context);
+    CHECK(of_context(context, 2)[0] ==
+          kSequences * kRow * (tokens + kWindowed * (kWindow + kStep - 1)));
+  }
+  // A token more fetches all that is kept: of layers with a window the same, however long it is.
+  const std::size_t fetched = of_context(400, 11)[1] - of_context(400, 10)[1];
+  const std::size_t whole = kSequences * kRow * 398;
+  CHECK(fetched > whole / 2);  // what slots still hold is not fetched
+  CHECK(fetched < whole + kSequences * kRow * kWindowed * (kWindow + kStep - 1));
+}
+
 TEST_CASE("a sweep takes the memory that was planned") {
   std::vector<GenerationNeeds> all = with_host_attention(layouts(DType::kBF16));
   const auto int8 = with_host_attention(layouts(DType::kBF16, KvDType::kInt8));
   all.insert(all.end(), int8.begin(), int8.end());
   for (const GenerationNeeds& layout : all) {
-    TinyGeneration generation({.model = long_model(), .needs = layout});
+    TinyGeneration generation({.model = windowed_model(), .needs = layout});
     CHECK(generation.setup().kv.attended_at_home() == layout.host_attention);
     constexpr std::array kSpaces{Space::kDevice, Space::kPinned, Space::kPageable};
     const auto arenas = generation.engine().arenas();
@@ -294,7 +335,7 @@ TEST_CASE("a sweep takes the memory that was planned") {
 TEST_CASE("sweeps have no race, and races are found where waits are left out") {
   const auto races = [](const GenerationNeeds& layout, std::optional<WaitFor> omit) {
     Recorder recorder;
-    TinyGeneration generation({.model = long_model(),
+    TinyGeneration generation({.model = windowed_model(),
                                .needs = layout,
                                .trace = &recorder,
                                .omit_wait = omit,

@@ -21,6 +21,9 @@
 namespace strata::test {
 namespace {
 
+/// So that layers with a window release keys many times in a text.
+constexpr std::int64_t kWindowStep = 16;
+
 std::function<void(TrainingState&, ThreadPool&)> weights_of(const std::filesystem::path& folder) {
   return [folder](TrainingState& state, ThreadPool& pool) {
     state.load(SafetensorsDirectory(folder), pool);
@@ -44,7 +47,8 @@ Scores scored_and_expected(const char* model, KvDType kv_dtype) {
                                        .context = std::ssize(ids),
                                        .cell_tokens = 50,
                                        .sweep_tokens = 120,
-                                       .scores = true},
+                                       .scores = true,
+                                       .window_step = kWindowStep},
                              .fill = weights_of(folder)});
   bool taken = false;
   Scores all{.scored = {}, .expected = golden.values("whole")};
@@ -78,7 +82,10 @@ TEST_CASE("models continue prompts as transformers does", "[golden]") {
     }
     for (const bool alone : {false, true}) {
       INFO(name << (alone ? " alone" : " together"));
-      GenerationNeeds needs{.compute = DType::kF32, .sequences = kPrompts, .context = 406};
+      GenerationNeeds needs{.compute = DType::kF32,
+                            .sequences = kPrompts,
+                            .context = 406,
+                            .window_step = kWindowStep};
       if (alone) needs.sequences = 1;
       TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
                                  .needs = needs,
@@ -132,7 +139,8 @@ TEST_CASE("with int8 keys logits stay near those of transformers", "[golden]") {
                                .needs = {.compute = DType::kF32,
                                          .kv_dtype = KvDType::kInt8,
                                          .sequences = 1,
-                                         .context = 406},
+                                         .context = 406,
+                                         .window_step = kWindowStep},
                                .fill = weights_of(folder)});
     const auto vocabulary = static_cast<std::size_t>(generation.setup().spec.vocabulary);
     std::vector<GenerateRequest> requests;

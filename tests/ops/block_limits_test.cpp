@@ -16,6 +16,7 @@
 #include "kernels/cuda/rows/row_rings.h"
 #include "kernels/cuda/rows/sampling_limits.h"
 #include "src/device/cuda/architectures.h"
+#include "strata/ops/attention.h"
 #include "support/catch.h"
 #include "support/places.h"
 
@@ -41,6 +42,12 @@ bool fits(const BlockLimits& limits) {
 }
 
 }  // namespace
+
+TEST_CASE("keys that are left out of a segment as its contract allows are whole tiles") {
+  for (const int head_dim : {64, 128}) {
+    CHECK(AttentionForward::kTileKeys % cuda::FlashForwardTile::keys_per_stage(head_dim) == 0);
+  }
+}
 
 TEST_CASE("the tiles of portable attention fit every architecture") {
   // Beside the tiles single queries have a maximum and a sum of each head of each warp, and of all

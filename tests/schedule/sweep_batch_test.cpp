@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "strata/schedule/sweep_writer.h"
@@ -118,6 +120,103 @@ TEST_CASE("no sweep has more tokens than there is room for, and every token goes
   CHECK(through == prompts + 40 * (kDrawn - 1));  // nothing follows the last token
 }
 
+/// Plays what a layer with a window does with keys, each of which is named by sequence and
+/// position.
+class WindowedKeys {
+ public:
+  using Key = std::pair<std::size_t, std::int64_t>;
+
+  explicit WindowedKeys(const KvShape& kv)
+      : kv_(kv), home_(static_cast<std::size_t>(kv.window_rows)) {}
+
+  /// Takes a sweep whose tokens are these keys. What is not fetched is unknown on the device.
+  void sweep(const SweepPlan& plan, const std::vector<Key>& tokens,
+             std::span<const std::int32_t> rows, std::span<const std::int32_t> segments) {
+    const KvTraffic& traffic = plan.visits.at(0).windowed;
+    device_.assign(home_.size(), {});
+    copy(traffic.kept, home_, device_);
+    for (const SweepCell& cell : plan.cells) {
+      for (const KvPiece& piece : cell.windowed) {
+        for (const KvMove& move : piece.moves) {
+          for (std::int64_t i = 0; i < move.count; ++i) at(move.to + i) = at(move.from + i);
+        }
+        const auto first = static_cast<std::size_t>(cell.begin + piece.begin);
+        const std::span of_piece(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                                 static_cast<std::size_t>(piece.tokens));
+        for (std::size_t i = 0; i < of_piece.size(); ++i) at(rows[first + i]) = of_piece[i];
+        attend(piece, of_piece, segments);
+      }
+    }
+    copy(traffic.added, device_, home_);
+  }
+
+  std::int64_t seen = 0;   ///< keys that were seen
+  std::int64_t wrong = 0;  ///< of these others than should have been
+
+ private:
+  std::optional<Key>& at(std::int64_t row) { return device_.at(static_cast<std::size_t>(row)); }
+  static void copy(const std::vector<KvRows>& rows, const std::vector<std::optional<Key>>& from,
+                   std::vector<std::optional<Key>>& to) {
+    for (const KvRows& run : rows) {
+      std::copy_n(from.begin() + run.begin, run.count, to.begin() + run.begin);
+    }
+  }
+  /// Looks at the keys that each query of a piece sees.
+  void attend(const KvPiece& piece, std::span<const Key> tokens,
+              std::span<const std::int32_t> segments) {
+    for (std::int64_t s = 0; s < piece.segments; ++s) {
+      const auto entry = segments.subspan(static_cast<std::size_t>(5 * (piece.first_segment + s)));
+      const std::int64_t before = s < piece.singles ? 0 : piece.singles;
+      for (std::int64_t i = 0; i < entry[2]; ++i) {
+        const auto [sequence, position] = tokens[static_cast<std::size_t>(before + entry[0] + i)];
+        const std::int64_t last = std::min<std::int64_t>(i + entry[4], entry[3] - 1);
+        const std::int64_t keys = std::min(position + 1, kv_.window.window);
+        for (std::int64_t back = 0; back < keys; ++back, ++seen) {
+          if (at(entry[1] + last - back) != Key{sequence, position - back}) ++wrong;
+        }
+      }
+    }
+  }
+
+  KvShape kv_;
+  std::vector<std::optional<Key>> home_, device_;
+};
+
+TEST_CASE("a layer with a window finds the keys that it sees, in sweeps and cells of any kind") {
+  for (const std::int64_t step : {1, 3, 8}) {
+    KvShape kv{.layers = 1, .rows = 3 * 60, .window = {.window = 5, .step = step}};
+    kv.window_rows = 3 * kv.window.rows();
+    kv.windowed = {true};
+    WindowedKeys keys(kv);
+    SweepBatch batch(kv, 3, 11);
+    std::vector<std::int32_t> ids(64), positions(64), rows(64), segments(5 * 64), after(64),
+        targets(64), seen(1), window_rows(64), window_segments(5 * 64);
+    std::vector<SamplingRow> sampling(64);
+    std::int64_t taken = 0, expected = 0;
+    while (true) {
+      while (taken < 9 && batch.admit(1 + 11 * taken % 31, 25)) ++taken;
+      if (batch.empty()) break;
+      SweepWriter writer({ids, positions, rows, segments, after, targets, sampling, seen,
+                          window_rows, window_segments},
+                         4, kv);
+      std::vector<WindowedKeys::Key> tokens;
+      const std::vector<SweepShare> shares = batch.next_sweep();
+      for (const SweepShare& share : shares) {
+        writer.add_share(share, std::span(ids).first(static_cast<std::size_t>(share.count)));
+        for (std::int64_t i = 0; i < share.count; ++i) {
+          tokens.emplace_back(batch.at(share.slot).number, share.begin + i);
+          expected += std::min(share.begin + i + 1, kv.window.window);
+        }
+      }
+      keys.sweep(writer.take(), tokens, window_rows, window_segments);
+      draw(batch, shares, 25);
+    }
+    CHECK(taken == 9);
+    CHECK(keys.seen == expected);
+    CHECK(keys.wrong == 0);
+  }
+}
+
 TEST_CASE("the writer counts the pairs that the segments of a cell have") {
   std::vector<std::int32_t> ids(64), positions(64), rows(64), segments(5 * 64), after(64),
       targets(64), seen(1);
@@ -131,21 +230,22 @@ TEST_CASE("the writer counts the pairs that the segments of a cell have") {
   const SweepPlan plan = writer.take();
   REQUIRE(plan.cells.size() == 3);
   for (const SweepCell& cell : plan.cells) {
+    const KvPiece& piece = cell.whole;
     std::array<std::int64_t, 2> pairs{};  // of singles, of the others
     std::int64_t seen_rows = 0;           // by the others
-    for (std::int64_t i = 0; i < cell.segments; ++i) {
-      const auto* segment = &segments[static_cast<std::size_t>(5 * (cell.first_segment + i))];
-      if (i >= cell.singles) seen_rows += std::min(segment[3], segment[2] + segment[4]);
+    for (std::int64_t i = 0; i < piece.segments; ++i) {
+      const auto* segment = &segments[static_cast<std::size_t>(5 * (piece.first_segment + i))];
+      if (i >= piece.singles) seen_rows += std::min(segment[3], segment[2] + segment[4]);
       for (std::int64_t query = 0; query < segment[2]; ++query) {
-        pairs[i < cell.singles ? 0 : 1] +=
+        pairs[i < piece.singles ? 0 : 1] +=
             std::min<std::int64_t>(query + segment[4], segment[3] - 1) + 1;
       }
     }
-    CHECK(cell.single_pairs == pairs[0]);
-    CHECK(cell.prompt_pairs == pairs[1]);
-    CHECK(cell.prompt_rows == seen_rows);
+    CHECK(piece.single_pairs == pairs[0]);
+    CHECK(piece.prompt_pairs == pairs[1]);
+    CHECK(piece.prompt_rows == seen_rows);
   }
-  CHECK(plan.cells[0].single_pairs == 6 + 3);
+  CHECK(plan.cells[0].whole.single_pairs == 6 + 3);
 }
 
 }  // namespace strata::test

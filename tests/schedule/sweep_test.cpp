@@ -260,7 +260,7 @@ class Rig {
 
  private:
   [[nodiscard]] SweepWriter write() {
-    return {engine.tokens().host(), setup_.sizes.cell_tokens, setup_.kv.attended_at_home()};
+    return {engine.tokens().host(), setup_.sizes.cell_tokens, setup_.kv};
   }
   void add(SweepWriter& writer, const Share& share) const {
     const Sequence& s = all[share.sequence];

@@ -154,7 +154,7 @@ class Rig {
             .first_single = group * kSequences,
             .rows = {entries, DType::kI32, Shape{kSequences}},
             .segments = {entries + kSequences, DType::kI32, Shape{kSequences, 5}},
-            .pairs = kSequences * (position + 1)};
+            .pieces = {&piece_, 1}};
   }
   void read(int layer, int group, std::int64_t position) {
     const ConstTensorView o =
@@ -165,6 +165,7 @@ class Rig {
     }
   }
 
+  KvPiece piece_{.tokens = kSequences, .segments = kSequences, .singles = kSequences};
   TensorView qkv_;     // [tokens of a cell, (H + 2 K) * D]
   TensorView tables_;  // [positions, rows and segments]
   std::vector<std::pair<const std::vector<double>*, std::vector<double>>> readings_;
@@ -198,7 +199,7 @@ TEST_CASE("what the host adds waits for a fetch of the rows before, and the next
       std::vector<KvVisit> visits;
       for (const int group : {0, 1}) {
         visits.push_back(
-            {.group = group, .kept = {{0, 1}}, .added = {{4, 1}}, .kept_elsewhere = {}});
+            {.group = group, .whole = {.kept = {{0, 1}}, .added = {{4, 1}}, .kept_elsewhere = {}}});
       }
       rig.kv.begin_sweep(std::move(visits));
       rig.kv.prefetch({});

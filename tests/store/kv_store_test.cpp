@@ -60,9 +60,9 @@ class Rig {
     for (const int group : groups) {
       const std::int64_t had = lengths_[group];
       visits.push_back({.group = group,
-                        .kept = {{0, had}, {kLongest, had}},
-                        .added = {{had, count}, {kLongest + had, count}},
-                        .kept_elsewhere = {}});
+                        .whole = {.kept = {{0, had}, {kLongest, had}},
+                                  .added = {{had, count}, {kLongest + had, count}},
+                                  .kept_elsewhere = {}}});
       lengths_[group] += count;
     }
     kv.begin_sweep(visits);
@@ -94,13 +94,13 @@ class Rig {
     for (const bool value : {false, true}) {
       const TensorView& rows = value ? lease.views.v : lease.views.k;
       const RowOf of{layer, visit.group, restarts_[visit.group], value};
-      for (const KvRows& run : visit.kept) {
+      for (const KvRows& run : visit.whole.kept) {
         for (std::int64_t row = run.begin; row < run.begin + run.count; ++row) {
           readings_.emplace_back(&machine.read(Lane::kCompute, rows.slice_rows(row, 1)),
                                  row_numbers(of, row));
         }
       }
-      for (const KvRows& run : visit.added) {
+      for (const KvRows& run : visit.whole.added) {
         for (std::int64_t row = run.begin; row < run.begin + run.count; ++row) {
           machine.write(Lane::kCompute, rows.slice_rows(row, 1), row_numbers(of, row));
         }
@@ -163,8 +163,9 @@ TEST_CASE("only rows that are kept come, and only rows that were added go home")
 TEST_CASE("layers that attend at home fetch what prompts see alone, and nothing goes home") {
   const KvShape shape = shape_of(2, 2);
   Rig rig({}, shape);
-  rig.kv.begin_sweep({{.group = 0, .kept = {{0, 2}}, .added = {{2, 1}}, .kept_elsewhere = {{8, 5}}},
-                      {.group = 1, .kept = {}, .added = {}, .kept_elsewhere = {{0, 4}}}});
+  rig.kv.begin_sweep(
+      {{.group = 0, .whole = {.kept = {{0, 2}}, .added = {{2, 1}}, .kept_elsewhere = {{8, 5}}}},
+       {.group = 1, .whole = {.kept = {}, .added = {}, .kept_elsewhere = {{0, 4}}}}});
   Stream& compute = rig.machine.lane(Lane::kCompute);
   std::size_t rows = 0;
   int fetching = 0;
@@ -186,8 +187,8 @@ TEST_CASE("a visit out of turn is refused, and one for which no slot is free") {
   Rig rig({}, shape_of(1));
   Stream& compute = rig.machine.lane(Lane::kCompute);
   const std::vector<KvRows> first{{0, 1}};
-  rig.kv.begin_sweep({{.group = 0, .kept = {}, .added = first, .kept_elsewhere = {}},
-                      {.group = 1, .kept = {}, .added = first, .kept_elsewhere = {}}});
+  rig.kv.begin_sweep({{.group = 0, .whole = {.kept = {}, .added = first, .kept_elsewhere = {}}},
+                      {.group = 1, .whole = {.kept = {}, .added = first, .kept_elsewhere = {}}}});
   const KvLease lease = rig.kv.acquire(0, 0, compute, {});
   CHECK_THROWS_AS(rig.kv.acquire(0, 0, compute, {}), std::logic_error);
   CHECK_THROWS_AS(rig.kv.acquire(0, 1, compute, {}), std::logic_error);

@@ -41,6 +41,8 @@ struct GenerationNeeds {
   bool host_attention = false;
   int fetched_layers = 0;       ///< with it: layers in which they attend on the device nevertheless
   std::optional<int> groups{};  ///< of sequences; one where keys and values stay
+  /// Keys that layers with a window release at once.
+  std::int64_t window_step = KvWindow::kStep;
 };
 
 /// Returns how many tokens a sweep has room for where nothing else is said.
@@ -80,6 +82,10 @@ struct SweepLayout {
   void describe_sweeps(const GenerationNeeds& needs, bool device_is_host, int kv_slots);
   /// Lists what a SweepEngine takes, by the constructors that will take it.
   void list_memory(MemoryPlan& plan) const;
+
+ private:
+  /// Has layers with a window keep what it sees, if a sequence may be longer.
+  void keep_windows(const GenerationNeeds& needs, std::int64_t sequences_of_group);
 };
 
 /// Takes the residual stream of a sweep.

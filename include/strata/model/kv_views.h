@@ -5,13 +5,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "strata/model/kv_window.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
 
 /// The keys and values of one layer for the sequences of a group. A sequence has consecutive rows,
-/// one for each position.
+/// one for each position that is kept.
 struct KvViews {
   TensorView k;             ///< [R, K, D] X, or i8; k rotated; rows may be strided
   TensorView v;             ///< [R, K, D] X, or i8; rows may be strided
@@ -42,6 +44,9 @@ struct SingleTokens {
   TensorView parts = {};     ///< see AttentionForward, or absent
 };
 
+/// Submits copies that move rows, where all that `kept` has of a row lies between the begin of its
+/// key and that of the next row's: as KvStore lays them.
+void move_kv(Stream& stream, const KvViews& kept, const std::vector<KvMove>& moves, const Tag& tag);
 /// Submits what adds keys and values to those that are kept. Throws as Kernels::run does.
 void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
                const Tag& tag);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "strata/device/allocator.h"
 #include "strata/model/kv_views.h"
@@ -39,15 +40,11 @@ struct ForwardSizes {
 struct ForwardCell {
   ConstTensorView positions;  ///< [N] i32
   ConstTensorView rows;       ///< [N] i32: where their keys and values go
-  /// [segments, 5] i32, see AttentionSegments: of the singles and then of other tokens. Queries
-  /// count from the first of either, keys by row.
+  /// [all segments, 5] i32, see AttentionSegments: of each piece, first of the singles and then of
+  /// other tokens. Queries count from the first of either, keys by row.
   ConstTensorView segments;
-  std::int64_t singles = 0;        ///< the first tokens that are past their prompts, a segment each
-  std::int64_t longest = 0;        ///< the most keys that one of these sees
-  std::int64_t single_pairs = 0;   ///< keys that the singles see, all together; 0: not counted
-  std::int64_t prompt_pairs = 0;   ///< keys that the other tokens see; 0: not counted
-  std::int64_t prompt_rows = 0;    ///< rows of keys and values that these see; 0: not counted
-  bool projected_is_read = false;  ///< projected() must give what layer() has computed
+  std::span<const KvPiece> pieces;  ///< all tokens, in order
+  bool projected_is_read = false;   ///< projected() must give what layer() has computed
 };
 
 /// The residual stream of a cell, in place. Where a cell has many rows a layer leaves what it adds
@@ -138,15 +135,23 @@ class LlamaForward {
  private:
   /// Returns queries, keys and values of x, normalised if the layer does that, and not turned.
   TensorView project(const LayerRunner& run, const ResidualStream& x);
-  /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
-  [[nodiscard]] std::optional<Rope> turn(const AttentionSpec& spec, const ForwardCell& cell,
+  /// Returns what turns the queries and keys of `qkv` by their positions.
+  [[nodiscard]] std::optional<Rope> turn(const AttentionSpec& spec,
+                                         const ConstTensorView& positions,
                                          const TensorView& qkv) const;
-  /// Returns the cell's single tokens, which are the first of `qkv` and `o`.
-  [[nodiscard]] SingleTokens singles_of(const AttentionSpec& spec, const ForwardCell& cell,
-                                        const TensorView& qkv, const TensorView& o) const;
-  /// Has the tokens of prompts attend, whose rows and segments are the last ones of the cell.
-  void attend_prompts(const LayerRunner& run, const ForwardCell& cell, const KvViews& kv,
-                      const TensorView& qkv, const TensorView& o);
+  /// A piece of a cell, with what a layer computes of it.
+  struct Attending {
+    const KvPiece& piece;
+    ConstTensorView segments;  ///< of the piece
+    TensorView qkv, o;         ///< of its tokens
+  };
+  /// Turns and adds the keys and values of a piece, and has its tokens attend.
+  void attend(const LayerRunner& run, const ForwardCell& cell, const KvPiece& piece,
+              const KvViews& kv, const TensorView& qkv);
+  /// Returns the single tokens of a piece, which are the first.
+  [[nodiscard]] SingleTokens singles_of(const AttentionSpec& spec, const Attending& of) const;
+  /// Has the tokens of prompts attend, whose rows and segments are the last ones of the piece.
+  void attend_prompts(const LayerRunner& run, const Attending& of, const KvViews& kv);
   /// Does what after_attention() does.
   void finish(const LayerRunner& run, const ConstTensorView& o, const ResidualStream& x);
   /// Returns the logits of these rows of x.

@@ -46,6 +46,9 @@ struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
   /// How many keys a part of `parts` stands for.
   static constexpr std::int64_t kPartKeys = 256;
+  /// A segment has the same bits without its first keys, if no query sees them through the window
+  /// and they are a multiple of so many.
+  static constexpr std::int64_t kTileKeys = 96;
   ConstTensorView q;  ///< [Nq, H, D] X; rows may be strided
   ConstTensorView k;  ///< [Nk, K, D] X; rows may be strided
   ConstTensorView v;  ///< [Nk, K, D] X; rows may be strided

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "strata/model/llama_forward.h"
@@ -20,15 +21,10 @@ struct SweepCell {
   std::size_t visit = 0;   ///< of SweepPlan::visits
   std::int64_t begin = 0;  ///< first token
   std::int64_t tokens = 0;
-  std::int64_t first_segment = 0;
-  std::int64_t segments = 0;
-  std::int64_t singles = 0;       ///< the first tokens that are past their prompts, a segment each
-  std::int64_t longest = 0;       ///< the most keys that one of these sees
-  std::int64_t single_pairs = 0;  ///< keys that the singles see, all together
-  std::int64_t prompt_pairs = 0;  ///< keys that the other tokens see, all together
-  std::int64_t prompt_rows = 0;   ///< rows of keys and values that the other tokens see
-  bool on_host = false;           ///< all are singles, and attend on the host in some layers
-  std::int64_t first_single = 0;  ///< how many singles come before it in the sweep
+  bool on_host = false;             ///< all are singles, and attend on the host in some layers
+  std::int64_t first_single = 0;    ///< how many singles come before it in the sweep
+  KvPiece whole{};                  ///< all of it, in layers that keep all
+  std::vector<KvPiece> windowed{};  ///< all of it, in layers that keep a window
 };
 
 /// What a sweep does; the tokens themselves are in the buffers of the token store.
@@ -91,6 +87,16 @@ class Sweep {
                  const TokenLease& tokens);
   void head(const SweepPlan& plan, const TokenLease& tokens);
 
+  /// Returns a cell's tables on the device, for a layer.
+  [[nodiscard]] ForwardCell forward_cell(int layer, const SweepCell& cell,
+                                         const TokenLease& tokens) const;
+  /// Returns a cell's tables on the host, for a layer.
+  [[nodiscard]] HostCell host_cell(int layer, const SweepCell& cell, const SweepPlan& plan,
+                                   const TokenLease& tokens) const;
+  /// Returns the pieces of a cell in which a layer takes it.
+  [[nodiscard]] std::span<const KvPiece> pieces(int layer, const SweepCell& cell) const;
+  /// Returns the tables of a layer.
+  [[nodiscard]] const KvTables& tables(int layer, const TokenLease& tokens) const;
   /// Returns a cell's part of the residual stream, as it goes through a layer.
   [[nodiscard]] ResidualStream stream_of(int layer, const SweepCell& cell) const;
 

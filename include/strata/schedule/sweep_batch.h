@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "strata/schedule/free_rows.h"
 #include "strata/store/kv_store.h"
 
 namespace strata {
@@ -21,6 +21,8 @@ struct BatchedSequence {
   int group = 0;
   std::int64_t row = 0;  ///< of position 0, in its group
   std::int64_t rows = 0;
+  std::int64_t window_row = 0;  ///< its first one in layers that keep a window
+  std::int64_t window_rows = 0;
   std::int64_t prompt = 0;  ///< tokens
   std::int64_t tokens = 0;  ///< of the prompt, and those that were drawn
   std::int64_t done = 0;    ///< tokens whose keys and values are kept
@@ -33,8 +35,9 @@ struct BatchedSequence {
 struct SweepShare {
   std::size_t slot = 0;
   int group = 0;
-  std::int64_t row = 0;    ///< of position 0, in its group
-  std::int64_t begin = 0;  ///< position of the first token
+  std::int64_t row = 0;         ///< of position 0, in its group
+  std::int64_t window_row = 0;  ///< its first one in layers that keep a window
+  std::int64_t begin = 0;       ///< position of the first token
   std::int64_t count = 0;
   bool single = false;  ///< the one new token of a sequence that is past its prompt
   bool draws = false;   ///< a token is drawn after the last one
@@ -68,11 +71,10 @@ class SweepBatch {
   }
 
  private:
-  /// Rows of a group that are free, by their begin.
-  using FreeRows = std::map<std::int64_t, std::int64_t>;
-
   std::int64_t sweep_tokens_;
+  KvWindow window_;
   std::vector<FreeRows> free_;                         ///< by group
+  std::vector<FreeRows> window_free_;                  ///< of layers that keep a window
   std::vector<std::vector<std::size_t>> groups_;       ///< slots, in the order of admission
   std::vector<std::optional<BatchedSequence>> slots_;  ///< empty where nobody is
   std::set<std::size_t> free_slots_;

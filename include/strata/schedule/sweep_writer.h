@@ -18,52 +18,56 @@
 
 namespace strata {
 
+/// Where a sequence's next token goes: its position, and rows of the sequence's keys and values.
+struct WritePlace {
+  std::int64_t position = 0;
+  std::int64_t row = 0;         ///< of position 0
+  std::int64_t window_row = 0;  ///< its first one in layers that keep a window
+};
+
 /// Puts the tokens of a sweep into its buffers, cell by cell.
 class SweepWriter {
  public:
-  /// With `host_attention` tokens past their prompts are in cells of their own, which attend on the
-  /// host in some layers.
-  SweepWriter(const SweepBuffers& buffers, std::int64_t cell_tokens, bool host_attention = false)
-      : buffers_(buffers), cell_tokens_(cell_tokens), host_attention_(host_attention) {}
+  /// For keys and values of this shape. If the host attends, tokens past their prompts are in cells
+  /// of their own, which attend there in some layers.
+  SweepWriter(const SweepBuffers& buffers, std::int64_t cell_tokens, const KvShape& kv = {})
+      : buffers_(buffers),
+        cell_tokens_(cell_tokens),
+        host_attention_(kv.attended_at_home()),
+        window_(kv.window) {}
 
   void begin_group(int group) {
-    plan_.visits.push_back({.group = group, .kept = {}, .added = {}, .kept_elsewhere = {}});
+    plan_.visits.push_back({.group = group, .whole = {}, .windowed = {}});
     plan_.cells.push_back(cell_at(plan_.tokens));
   }
   /// Adds a share of a sweep, with its ids. Shares come in the order of the batch.
   void add_share(const SweepShare& share, std::span<const std::int32_t> ids) {
     if (plan_.visits.empty() || plan_.visits.back().group != share.group) begin_group(share.group);
+    const WritePlace place{share.begin, share.row, share.window_row};
     if (share.single) {
-      add_single(ids.front(), share.begin, share.row);
+      add_single(ids.front(), place);
     } else {
-      add(ids, share.begin, share.row);
+      add(ids, place);
     }
   }
   /// Adds the one new token of a sequence that is past its prompt. In a group they come before the
   /// tokens of prompts.
-  void add_single(std::int32_t id, std::int64_t position, std::int64_t row) {
+  void add_single(std::int32_t id, const WritePlace& place) {
     if (plan_.cells.back().tokens == 0) plan_.cells.back().on_host = host_attention_;
-    if (host_attention_) {
-      plan_.visits.back().kept_elsewhere.push_back({row, position});
-    } else {
-      visit(1, position, row);
+    visit(1, place, host_attention_);
+    single_ = true;
+    put(std::span(&id, 1), place);
+    single_ = false;
+    if (plan_.cells.back().whole.singles != plan_.cells.back().tokens) {
+      throw std::logic_error("a single token after others");
     }
-    put(std::span(&id, 1), position, row);
-    SweepCell& cell = plan_.cells.back();
     ++singles_;
-    buffers_.segments[static_cast<std::size_t>(5 * (segments_ - 1))] =
-        narrow<std::int32_t>(cell.singles);
-    if (++cell.singles != cell.tokens) throw std::logic_error("a single token after others");
-    cell.longest = std::max(cell.longest, position + 1);
-    cell.single_pairs += position + 1;
-    cell.prompt_pairs -= position + 1;
-    cell.prompt_rows -= position + 1;
   }
-  /// Adds ids, the first of which has this position, of a sequence whose rows begin at `row`.
-  void add(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row) {
-    visit(std::ssize(ids), position, row);
+  /// Adds ids from a place on.
+  void add(std::span<const std::int32_t> ids, const WritePlace& place) {
+    visit(std::ssize(ids), place, false);
     if (plan_.cells.back().on_host) plan_.cells.push_back(cell_at(plan_.tokens));
-    put(ids, position, row);
+    put(ids, place);
   }
   /// Has a token drawn after the last one that was added.
   void draw(SamplingRow row, std::span<const std::int32_t> seen) {
@@ -87,18 +91,34 @@ class SweepWriter {
 
  private:
   [[nodiscard]] SweepCell cell_at(std::int64_t token) const {
-    return {.visit = plan_.visits.size() - 1,
-            .begin = token,
-            .first_segment = segments_,
-            .first_single = singles_};
+    SweepCell cell{.visit = plan_.visits.size() - 1, .begin = token, .first_single = singles_};
+    cell.whole.first_segment = segments_;
+    return cell;
   }
-  /// Has the group's keys and values of a sequence read and added to on the device.
-  void visit(std::int64_t count, std::int64_t position, std::int64_t row) {
-    plan_.visits.back().kept.push_back({row, position});
-    plan_.visits.back().added.push_back({row + position, count});
+  /// Has the group's keys and values of a sequence read on the device, and added to there unless
+  /// they `attend_at_home`.
+  void visit(std::int64_t count, const WritePlace& at, bool attend_at_home) {
+    KvVisit& visit = plan_.visits.back();
+    const auto travels = [&](KvTraffic& traffic, const KvRows& kept, const KvRows& added) {
+      if (attend_at_home) {
+        traffic.kept_elsewhere.push_back(kept);
+      } else {
+        traffic.kept.push_back(kept);
+        traffic.added.push_back(added);
+      }
+    };
+    travels(visit.whole, {at.row, at.position}, {at.row + at.position, count});
+    if (!window_.releases()) return;
+    // Rows are where the token before has left them, and in the end where the last one leaves them.
+    const std::int64_t before = window_.first(std::max<std::int64_t>(0, at.position - 1));
+    const std::int64_t seen = window_.first(at.position);
+    const std::int64_t after = window_.first(at.position + count - 1);
+    const std::int64_t changed = after == before ? at.position : after;
+    travels(visit.windowed, {at.window_row + seen - before, at.position - seen},
+            {at.window_row + changed - after, at.position + count - changed});
   }
   /// Writes ids to the last cell, and to more where it is full.
-  void put(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row) {
+  void put(std::span<const std::int32_t> ids, WritePlace at) {
     while (!ids.empty()) {
       if (plan_.cells.back().tokens == cell_tokens_) {
         const bool on_host = plan_.cells.back().on_host;
@@ -107,28 +127,82 @@ class SweepWriter {
       }
       SweepCell& cell = plan_.cells.back();
       const std::int64_t count = std::min(std::ssize(ids), cell_tokens_ - cell.tokens);
-      const auto entry = {cell.tokens - cell.singles, row, count, position + count, position};
-      std::ranges::transform(entry, buffers_.segments.begin() + 5 * segments_++,
-                             [](std::int64_t value) { return narrow<std::int32_t>(value); });
+      if (window_.releases()) put_windowed(cell, at, count);
+      put_rows(buffers_.rows, plan_.tokens, at.row + at.position, count);
+      put_segment(buffers_.segments, segments_, cell.whole, {at.row, 0, at.position, count});
       for (std::int64_t i = 0; i < count; ++i, ++plan_.tokens) {
-        const auto at = static_cast<std::size_t>(plan_.tokens);
-        buffers_.ids[at] = ids[static_cast<std::size_t>(i)];
-        buffers_.positions[at] = narrow<std::int32_t>(position + i);
-        buffers_.rows[at] = narrow<std::int32_t>(row + position + i);
+        const auto to = static_cast<std::size_t>(plan_.tokens);
+        buffers_.ids[to] = ids[static_cast<std::size_t>(i)];
+        buffers_.positions[to] = narrow<std::int32_t>(at.position + i);
       }
       cell.tokens += count;
-      cell.prompt_pairs += count * position + count * (count + 1) / 2;
-      cell.prompt_rows += position + count;
-      ++cell.segments;
       ids = ids.subspan(static_cast<std::size_t>(count));
-      position += count;
+      at.position += count;
+    }
+  }
+  /// Writes tokens of a sequence that come next in a cell, for layers that keep a window: in one
+  /// piece, unless a token releases rows that one before it in the piece sees.
+  void put_windowed(SweepCell& cell, const WritePlace& from, std::int64_t count) {
+    const std::int64_t end = from.position + count;
+    for (std::int64_t position = from.position; position < end;) {
+      const std::int64_t first = window_.first(position);
+      const std::int64_t many = std::min(end, window_.next_release(position)) - position;
+      const std::int64_t token = cell.tokens + position - from.position;
+      if (cell.windowed.empty() || position > from.position) {
+        cell.windowed.push_back({.begin = token, .first_segment = window_segments_});
+      }
+      KvPiece& piece = cell.windowed.back();
+      if (window_.releases_at(position)) {
+        const std::int64_t released = first - window_.first(position - 1);
+        piece.moves.push_back({from.window_row + released, from.window_row, position - first});
+      }
+      put_rows(buffers_.window_rows, cell.begin + token, from.window_row + position - first, many);
+      put_segment(buffers_.window_segments, window_segments_, piece,
+                  {from.window_row, first, position, many});
+      position += many;
+    }
+  }
+  /// Consecutive tokens of a sequence, and its keys and values.
+  struct Run {
+    std::int64_t row = 0;       ///< the first of the sequence
+    std::int64_t first = 0;     ///< its position
+    std::int64_t position = 0;  ///< of the first token
+    std::int64_t count = 0;
+  };
+  static void put_rows(std::span<std::int32_t> rows, std::int64_t token, std::int64_t row,
+                       std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      rows[static_cast<std::size_t>(token + i)] = narrow<std::int32_t>(row + i);
+    }
+  }
+  /// Adds tokens to a piece, as a segment of its own.
+  void put_segment(std::span<std::int32_t> segments, std::int64_t& written, KvPiece& piece,
+                   const Run& run) const {
+    const std::int64_t query = single_ ? piece.singles : piece.tokens - piece.singles;
+    const std::int64_t end = run.position + run.count;
+    const auto entry = {query, run.row, run.count, end - run.first, run.position - run.first};
+    std::ranges::transform(entry, segments.begin() + 5 * written++,
+                           [](std::int64_t value) { return narrow<std::int32_t>(value); });
+    piece.tokens += run.count;
+    ++piece.segments;
+    const std::int64_t pairs = run.count * run.position + run.count * (run.count + 1) / 2;
+    if (single_) {
+      ++piece.singles;
+      piece.longest = std::max(piece.longest, end);
+      piece.single_pairs += pairs;
+    } else {
+      piece.prompt_pairs += pairs;
+      piece.prompt_rows += end - run.first;
     }
   }
 
   SweepBuffers buffers_;
   std::int64_t cell_tokens_;
   bool host_attention_;
+  KvWindow window_;
+  bool single_ = false;  ///< what is written is past its prompt
   std::int64_t segments_ = 0;
+  std::int64_t window_segments_ = 0;
   std::int64_t singles_ = 0;
   SweepPlan plan_;
 };

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "strata/ops/kernels.h"
@@ -29,11 +30,11 @@ struct HostAttentionShape {
 struct HostCell {
   std::size_t number = 0;  ///< in the sweep
   int group = 0;
-  std::int64_t begin = 0;         ///< first token
-  std::int64_t first_single = 0;  ///< how many singles come before it in the sweep
-  ConstTensorView rows;           ///< [N] i32: where keys and values go
-  ConstTensorView segments;       ///< [N, 5] i32: of singles
-  std::int64_t pairs = 0;         ///< keys that the singles see, all together
+  std::int64_t begin = 0;           ///< first token
+  std::int64_t first_single = 0;    ///< how many singles come before it in the sweep
+  ConstTensorView rows;             ///< [N] i32: where keys and values go
+  ConstTensorView segments;         ///< [all segments, 5] i32, of the pieces
+  std::span<const KvPiece> pieces;  ///< all tokens; singles are one piece
 };
 
 class HostAttention {

@@ -13,7 +13,8 @@
 #include "strata/base/kv_dtype.h"
 #include "strata/base/spread.h"
 #include "strata/device/slot_ring.h"
-#include "strata/model/llama_forward.h"
+#include "strata/model/kv_views.h"
+#include "strata/model/kv_window.h"
 #include "strata/store/access_plan.h"
 
 namespace strata {
@@ -23,6 +24,9 @@ struct KvShape {
   int layers = 1;
   int groups = 1;
   std::int64_t rows = 0;          ///< R: positions of all sequences of a group together
+  std::int64_t window_rows = 0;   ///< R in layers that keep a window
+  KvWindow window{};              ///< what these keep
+  std::vector<bool> windowed{};   ///< [layers], which these are; empty: all layers keep all
   std::int64_t heads = 0;         ///< K
   std::int64_t head_size = 0;     ///< D
   DType dtype = DType::kF32;      ///< X: of tokens
@@ -35,6 +39,12 @@ struct KvShape {
   /// the other layers and for tokens of prompts, and what is added is sent home by HostAttention.
   int attended_layers = 0;
 
+  [[nodiscard]] bool keeps_window(int layer) const {
+    return !windowed.empty() && windowed.at(static_cast<std::size_t>(layer));
+  }
+  [[nodiscard]] std::int64_t rows_of(int layer) const {
+    return keeps_window(layer) ? window_rows : rows;
+  }
   [[nodiscard]] bool attended_at_home() const { return attended_layers > 0; }
   [[nodiscard]] bool attended_at_home(int layer) const {
     return is_among(layers - 1 - layer, attended_layers, layers);
@@ -53,9 +63,13 @@ struct KvShape {
     return (bytes + kAligned - 1) / kAligned * kAligned;
   }
   /// Returns the bytes of one layer of a group.
-  [[nodiscard]] std::size_t layer_bytes() const {
-    return static_cast<std::size_t>(rows) * row_bytes();
+  [[nodiscard]] std::size_t layer_bytes(int layer) const {
+    return static_cast<std::size_t>(rows_of(layer)) * row_bytes();
   }
+  /// Returns the most rows of a layer of a group.
+  [[nodiscard]] std::int64_t most_rows() const;
+  /// Returns the bytes of all layers of all groups.
+  [[nodiscard]] std::size_t bytes() const;
 };
 
 /// Consecutive rows of a group.
@@ -64,19 +78,26 @@ struct KvRows {
   std::int64_t count = 0;
 };
 
-/// What a sweep does with a group: the same in every layer, but for who attends.
+/// Rows of a layer that a sweep reads and writes on the device.
+struct KvTraffic {
+  std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read
+  std::vector<KvRows> added;  ///< rows that this sweep writes, those that it moves included
+  /// Rows of earlier sweeps that are read only in layers that do not attend at home.
+  std::vector<KvRows> kept_elsewhere;
+};
+
+/// What a sweep does with a group: the same in every layer, but for windows and who attends.
 struct KvVisit {
   int group = 0;
-  std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read on the device
-  std::vector<KvRows> added;  ///< rows that this sweep writes there
-  /// Rows of earlier sweeps that are read on the device only in layers that do not attend at home.
-  std::vector<KvRows> kept_elsewhere;
+  KvTraffic whole;       ///< of layers that keep all
+  KvTraffic windowed{};  ///< of layers that keep a window, if there are any
 };
 
 /// The lease is the right to read and add to one layer of a group on the compute lane.
 struct KvLease {
   Lease lease;  ///< of a slot; empty where everything stays on the device
   KvViews views;
+  int layer = 0;
   std::int64_t thing = 0;  ///< which layer of which group
   std::size_t visit = 0;   ///< of the sweep
 };
@@ -108,7 +129,7 @@ class KvStore {
 
   /// Returns where a layer of a group lives.
   [[nodiscard]] KvViews home(int layer, int group) const {
-    return views(memory_.homes[static_cast<std::size_t>(thing(layer, group))]);
+    return views(memory_.homes[static_cast<std::size_t>(thing(layer, group))], layer);
   }
   /// Returns when the last fetch from there has ended.
   [[nodiscard]] Event fetched(int layer, int group) const {
@@ -129,7 +150,11 @@ class KvStore {
   [[nodiscard]] std::int64_t thing(int layer, int group) const {
     return std::int64_t{layer} * shape_.groups + group;
   }
-  [[nodiscard]] KvViews views(std::byte* data) const;
+  [[nodiscard]] KvViews views(std::byte* data, int layer) const;
+  /// Returns what a visit reads and writes in a layer.
+  [[nodiscard]] const KvTraffic& traffic(const KvVisit& visit, int layer) const {
+    return shape_.keeps_window(layer) ? visit.windowed : visit.whole;
+  }
   /// Copies rows from one place of a layer to another.
   std::size_t copy_rows(Stream& stream, std::byte* to, const std::byte* from,
                         const std::vector<KvRows>& rows, const Tag& tag) const;

@@ -21,36 +21,46 @@ namespace strata {
 struct SweepShape {
   std::int64_t tokens = 0;    ///< T
   std::int64_t segments = 0;  ///< of all cells together
-  std::int64_t sampled = 0;   ///< S: tokens that are drawn or scored
-  std::int64_t seen = 0;      ///< ids of penalties, of all sequences together; 0: none has any
+  /// The same in layers that keep a window, see KvWindow; 0: there are none.
+  std::int64_t window_segments = 0;
+  std::int64_t sampled = 0;  ///< S: tokens that are drawn or scored
+  std::int64_t seen = 0;     ///< ids of penalties, of all sequences together; 0: none has any
   DType accumulator = DType::kF32;  ///< A, dtype of logarithms of probabilities
 };
 
 /// The pinned memory of a sweep, each span as long as the shape says.
 struct SweepBuffers {
-  std::span<std::int32_t> ids;        ///< [T]
-  std::span<std::int32_t> positions;  ///< [T]
-  std::span<std::int32_t> rows;       ///< [T]: of keys and values, in the group
-  std::span<std::int32_t> segments;   ///< [segments, 5], see AttentionSegments
-  std::span<std::int32_t> after;      ///< [S]: tokens of the sweep after which one is drawn
-  std::span<std::int32_t> targets;    ///< [S]: ids that are scored, where nothing is drawn
-  std::span<SamplingRow> sampling;    ///< [S]
-  std::span<std::int32_t> seen;       ///< [seen]
+  std::span<std::int32_t> ids;                ///< [T]
+  std::span<std::int32_t> positions;          ///< [T]
+  std::span<std::int32_t> rows;               ///< [T]: of keys and values, in the group
+  std::span<std::int32_t> segments;           ///< [segments, 5], see AttentionSegments
+  std::span<std::int32_t> after;              ///< [S]: tokens of the sweep after which one is drawn
+  std::span<std::int32_t> targets;            ///< [S]: ids that are scored, where nothing is drawn
+  std::span<SamplingRow> sampling;            ///< [S]
+  std::span<std::int32_t> seen;               ///< [seen]
+  std::span<std::int32_t> window_rows{};      ///< [T], or empty: rows in layers that keep a window
+  std::span<std::int32_t> window_segments{};  ///< [window_segments, 5]: segments there
+};
+
+/// Where keys and values of tokens are, on the device and in pinned memory.
+struct KvTables {
+  ConstTensorView rows;           ///< [T] i32
+  ConstTensorView segments;       ///< [segments, 5] i32
+  ConstTensorView host_rows;      ///< [T] i32
+  ConstTensorView host_segments;  ///< [segments, 5] i32
 };
 
 /// The lease is the right to read the tokens of a sweep on the device, and to write what is drawn.
 struct TokenLease {
   Lease inputs;
   Lease outputs;
-  ConstTensorView ids;            ///< [T] i32
-  ConstTensorView positions;      ///< [T] i32
-  ConstTensorView rows;           ///< [T] i32
-  ConstTensorView segments;       ///< [segments, 5] i32
-  SampledTokens sampled;          ///< all S
-  ConstTensorView targets;        ///< [S] i32
-  ConstTensorView host_rows;      ///< rows in pinned memory
-  ConstTensorView host_segments;  ///< segments in pinned memory
-  TensorView lse;                 ///< [S] A, scratch of scoring
+  ConstTensorView ids;        ///< [T] i32
+  ConstTensorView positions;  ///< [T] i32
+  KvTables tables;            ///< of layers that keep all
+  KvTables window_tables;     ///< of layers that keep a window, or absent
+  SampledTokens sampled;      ///< all S
+  ConstTensorView targets;    ///< [S] i32
+  TensorView lse;             ///< [S] A, scratch of scoring
 };
 
 /// What a sweep drew or scored.
