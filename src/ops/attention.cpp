@@ -66,7 +66,7 @@ void check_scores(const Checker& c, std::int64_t window, double score_cap) {
 /// Returns how many of these pairs are left to so many queries by a window. Where some queries see
 /// less than it and others more, there are fewer.
 std::int64_t windowed_pairs(std::int64_t pairs, std::int64_t queries, std::int64_t window) {
-  return window == 0 ? pairs : std::min(pairs, queries * window);
+  return window == 0 || window >= pairs ? pairs : std::min(pairs, queries * window);
 }
 
 /// Returns the cost of `products` products over the lower triangle. Without uniform rows the

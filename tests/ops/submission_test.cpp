@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "strata/device/arena.h"
@@ -259,6 +260,8 @@ TEST_CASE("attention with a window costs what its pairs cost", "[ops]") {
   CHECK(op.cost().flops == whole * 6 / 8);  // 8^2 - 4^2 of 8^2 pairs
   op.segments = {.table = view(DType::kI32, {8, 5}), .pairs = 80};
   CHECK(op.cost().flops == 4.0 * (8 * 4) * (4 * 64));  // 4 keys for each of 8 queries
+  op.window = std::numeric_limits<std::int64_t>::max();
+  CHECK(op.cost().flops == 4.0 * static_cast<double>(op.segments.pairs) * (4 * 64));
 }
 
 }  // namespace
