@@ -1,5 +1,7 @@
 """Helpers shared by the golden generators."""
 
+import math
+
 import torch
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -32,7 +34,7 @@ def require(condition, text):
 
 
 def inverse_frequencies(head_dim, theta, scaling=None):
-    """Rotary frequencies theta^(-2i/D), scaling of linear, llama3 and of longrope for short rows included, in f64."""
+    """Rotary frequencies theta^(-2i/D) in f64, scaled as linear, llama3, yarn or longrope for short rows say."""
     index = torch.arange(0, head_dim, 2, dtype=torch.float64)
     plain = theta ** (-index / head_dim)
     if scaling is None:
@@ -41,6 +43,14 @@ def inverse_frequencies(head_dim, theta, scaling=None):
         return plain / torch.tensor(scaling["short_factor"], dtype=torch.float64)
     if scaling["rope_type"] == "linear":
         return plain / scaling["factor"]
+    if scaling["rope_type"] == "yarn":
+        turned = scaling["original_max_position_embeddings"] / (2 * math.pi)
+        first, last = (
+            head_dim * math.log(turned / scaling[turns]) / (2 * math.log(theta)) for turns in ("beta_fast", "beta_slow")
+        )
+        first, last = max(math.floor(first), 0), min(math.ceil(last), head_dim - 1)
+        stretched = ((index / 2 - first) / (last - first)).clamp(0, 1)
+        return plain * (1 - stretched) + plain / scaling["factor"] * stretched
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     turns = scaling["original_max_position_embeddings"] * plain / (2 * torch.pi)
     keep = ((turns - low) / (high - low)).clamp(0, 1)

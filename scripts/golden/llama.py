@@ -47,7 +47,7 @@ def visible(batch):
     return same & torch.ones_like(same).tril()
 
 
-BY_LAYER = ("gemma2", "gemma3_text", "olmo3", "exaone4")  # some of whose layers have windows, without a switch
+BY_LAYER = ("gemma2", "gemma3_text", "olmo3", "exaone4", "ministral")  # some of whose layers have windows, without a switch
 
 
 def windows(c):

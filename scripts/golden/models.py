@@ -82,6 +82,17 @@ LLAMA3 = {
     "rope_type": "llama3",
 }
 LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 1.25, 2.0], "long_factor": [1.0, 3.5, 16.0]}
+# As in the files of Ministral 3. No row is longer than the original length, up to which queries are not scaled.
+MINISTRAL3 = {
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "factor": 4.0,
+    "llama_4_scaling_beta": 0.1,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 448,
+    "rope_type": "yarn",
+}
 # The place of a model gives its seed: a new one goes to the end.
 MODELS = {
     "mha": Model(config(67, 32, 48, 2, 4, 4)),
@@ -440,6 +451,41 @@ MODELS = {
         ),
         tokens=16,
         packed=True,
+    ),
+    "ministral": Model(
+        config(
+            74,
+            20,
+            26,
+            3,
+            4,
+            2,
+            architectures=["MinistralForCausalLM"],
+            model_type="ministral",
+            head_dim=8,
+            rms_norm_eps=1e-6,
+            sliding_window=5,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        ),
+        tokens=16,
+        seed=3101,
+    ),
+    "ministral3": Model(
+        config(
+            77,
+            20,
+            28,
+            2,
+            4,
+            2,
+            architectures=["Ministral3ForCausalLM"],
+            model_type="ministral3",
+            head_dim=8,
+            max_position_embeddings=1792,
+            pad_token_id=None,
+            rope_scaling=MINISTRAL3,
+        ),
+        seed=3102,
     ),
 }
 

@@ -167,14 +167,23 @@ void check_data(const RunConfig& c, Rules r) {
   check_sources(data.train, r);
   r.refuse_if(data.validation.list.size() > 1, "validation",
               "is one set without weights; give a list of paths");
-  r.refuse_if(data.sequence_length > c.model.llama.max_position_embeddings, "sequence_length",
+  const LlamaConfig& model = c.model.llama;
+  r.refuse_if(data.sequence_length > model.max_position_embeddings, "sequence_length",
               "is above model.max_position_embeddings (" +
-                  std::to_string(c.model.llama.max_position_embeddings) + ")");
-  r.refuse_if(data.document_mask && data.sequence_length > c.model.llama.context_limit(),
+                  std::to_string(model.max_position_embeddings) + ")");
+  r.refuse_if(data.sequence_length <= model.max_position_embeddings &&
+                  data.sequence_length > model.row_limit(),
+              "sequence_length",
+              "is above model.rope_scaling.original_max_position_embeddings (" +
+                  std::to_string(model.row_limit()) +
+                  "), after which model.llama_4_scaling_beta scales queries, which strata does not "
+                  "compute; lower it");
+  r.refuse_if(data.document_mask && data.sequence_length <= model.row_limit() &&
+                  data.sequence_length > model.context_limit(),
               "document_mask",
               "cannot be true with longrope and rows of more than "
               "model.rope_scaling.original_max_position_embeddings (" +
-                  std::to_string(c.model.llama.context_limit()) +
+                  std::to_string(model.context_limit()) +
                   ") tokens, since the factors would depend on the longest document of a batch; "
                   "lower data.sequence_length or set it to false");
   r.refuse_if(data.document_mask && data.dtype != TokenFormat::kAuto && !data.eos_token,

@@ -133,17 +133,21 @@ bool LlamaConfig::rotates(std::int64_t layer) const {
   return model_type != ModelType::kSmolLm3 || (layer + 1) % kInterval != 0;
 }
 
+std::int64_t LlamaConfig::row_limit() const {
+  if (llama_4_scaling_beta == 0 || !rope_scaling) return max_position_embeddings;
+  return std::min(max_position_embeddings, rope_scaling->original_max_position_embeddings);
+}
+
 std::int64_t LlamaConfig::context_limit() const {
-  if (!rope_scaling || rope_scaling->rope_type != RopeType::kLongRope) {
-    return max_position_embeddings;
-  }
+  if (!rope_scaling || rope_scaling->rope_type != RopeType::kLongRope) return row_limit();
   return std::min(max_position_embeddings, rope_scaling->original_max_position_embeddings);
 }
 
 std::string_view LlamaConfig::context_limit_name() const {
-  return context_limit() == max_position_embeddings
-             ? "max_position_embeddings"
-             : "original_max_position_embeddings, for longrope";
+  return context_limit() == max_position_embeddings ? "max_position_embeddings"
+         : row_limit() == max_position_embeddings
+             ? "original_max_position_embeddings, for longrope"
+             : "original_max_position_embeddings, after which llama_4_scaling_beta scales queries";
 }
 
 std::int64_t LlamaConfig::parameter_count() const { return spec_of(*this).parameter_count(); }
@@ -187,6 +191,11 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
     add("rope_theta",
         "must be 500000 for model_type \"olmo3\", which transformers takes for layers "
         "with a window whatever it says");
+  }
+  if (llama_4_scaling_beta != 0 && !(rope_scaling && rope_scaling->rope_type == RopeType::kYarn)) {
+    add("llama_4_scaling_beta",
+        "needs a rope_scaling of yarn, whose original_max_position_embeddings says after how many "
+        "positions queries are scaled; set that, or this to 0");
   }
   validate_layers(*this, add);
   validate_windows(*this, add);

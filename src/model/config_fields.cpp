@@ -97,8 +97,9 @@ void LlamaConfig::fields(FieldList& f) {
       "and k, granite has multipliers, olmo2 has its norms after what they were before and norms "
       "of q and k, seed_oss has biases of its own, gemma has GELU and other norms, smollm3 has "
       "layers that do not rotate, and glm4 has norms before and after, and rotates neighbours. "
-      "exaone4, olmo3, gemma2 and gemma3_text have layers with windows and others without. Set "
-      "it to have a new model in the files of a family.");
+      "ministral, exaone4, olmo3, gemma2 and gemma3_text have layers with windows and others "
+      "without, and ministral3 scales queries of late positions. Set it to have a new model in the "
+      "files of a family.");
   add_sizes(*this, f);
   f.add("max_position_embeddings", max_position_embeddings,
         "Says how many tokens the longest row has that the model is made for. Raise it to train "
@@ -119,6 +120,11 @@ void LlamaConfig::fields(FieldList& f) {
         "Sets the share of each head that is rotated, from its first element on. It belongs to a "
         "model's weights, and of the families only phi3 and glm4 have it.")
       .above(0);
+  f.add("llama_4_scaling_beta", llama_4_scaling_beta,
+        "Says by how much queries grow after the original_max_position_embeddings of a "
+        "rope_scaling of yarn; rows that are longer are refused. It belongs to a model's weights, "
+        "and of the families only ministral3 has it.")
+      .at_least(0);
   f.add("no_rope_layers", no_rope_layers,
         "Says for each layer whether it rotates queries and keys, 1 or 0; null has every fourth "
         "layer of smollm3 not rotate. It belongs to a model's weights, and of the families only "
@@ -126,14 +132,14 @@ void LlamaConfig::fields(FieldList& f) {
   f.add(
        "sliding_window", sliding_window,
        "Sets how many tokens attention sees, the own one and those before it; null has it see all. "
-       "It belongs to a model's weights, and of the families only mistral, phi3, qwen2, qwen3, "
-       "exaone4, olmo3, gemma2 and gemma3_text have it.")
+       "It belongs to a model's weights, and of the families only mistral, ministral, phi3, qwen2, "
+       "qwen3, exaone4, olmo3, gemma2 and gemma3_text have it.")
       .from(1);
   f.add("layer_types", layer_types,
         "Says for each layer whether it has the sliding_window, sliding_attention or "
         "full_attention; null gives it to all, but of exaone4 and olmo3 not to every fourth layer, "
         "of gemma2 not to every second and of gemma3_text not to every sixth. It belongs to a "
-        "model's weights, and of the families only those and qwen2 and qwen3 have it.");
+        "model's weights, and of the families only those, ministral, qwen2 and qwen3 have it.");
   f.add("rms_norm_eps", rms_norm_eps,
         "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.")
       .above(0);

@@ -28,11 +28,13 @@ inline constexpr std::initializer_list<ModelType> kWithPartialRotation = {ModelT
                                                                           ModelType::kGlm4};
 inline constexpr std::initializer_list<ModelType> kWithLayersUnrotated = {ModelType::kSmolLm3};
 inline constexpr std::initializer_list<ModelType> kWithWindow = {
-    ModelType::kMistral, ModelType::kPhi3,  ModelType::kQwen2,  ModelType::kQwen3,
-    ModelType::kExaone4, ModelType::kOlmo3, ModelType::kGemma2, ModelType::kGemma3};
+    ModelType::kMistral, ModelType::kPhi3,    ModelType::kQwen2,
+    ModelType::kQwen3,   ModelType::kExaone4, ModelType::kOlmo3,
+    ModelType::kGemma2,  ModelType::kGemma3,  ModelType::kMinistral};
 inline constexpr std::initializer_list<ModelType> kWithWindowByLayer = {
-    ModelType::kQwen2, ModelType::kQwen3,  ModelType::kExaone4,
-    ModelType::kOlmo3, ModelType::kGemma2, ModelType::kGemma3};
+    ModelType::kQwen2,  ModelType::kQwen3,  ModelType::kExaone4,  ModelType::kOlmo3,
+    ModelType::kGemma2, ModelType::kGemma3, ModelType::kMinistral};
+inline constexpr std::initializer_list<ModelType> kWithScaledQueries = {ModelType::kMinistral3};
 inline constexpr std::initializer_list<ModelType> kWithTwoThetas = {ModelType::kGemma3};
 inline constexpr std::initializer_list<ModelType> kWithCaps = {ModelType::kGemma2,
                                                                ModelType::kGemma3};
@@ -44,7 +46,7 @@ inline constexpr FamilyKey kFamilyKeys[] = {
     {"no_rope_layers", kWithLayersUnrotated},      {"sliding_window", kWithWindow},
     {"layer_types", kWithWindowByLayer},           {"rope_local_base_freq", kWithTwoThetas},
     {"query_pre_attn_scalar", kWithCaps},          {"attn_logit_softcapping", kWithCaps},
-    {"final_logit_softcapping", kWithCaps}};
+    {"final_logit_softcapping", kWithCaps},        {"llama_4_scaling_beta", kWithScaledQueries}};
 
 /// Returns whether it is a Gemma of any kind.
 [[nodiscard]] inline bool is_gemma(ModelType type) {

@@ -62,7 +62,8 @@ bool is_window_key(std::string_view key) { return key == "sliding_window" || key
 
 /// Returns whether set_rope() does.
 bool is_rope_key(std::string_view key) {
-  return key.starts_with("rope_") || key == "partial_rotary_factor";
+  return key.starts_with("rope_") || key == "partial_rotary_factor" ||
+         key == "llama_4_scaling_beta";
 }
 
 /// Sets what a config says of the rotary embedding in the keys that all versions of transformers
@@ -77,6 +78,15 @@ void set_rope(Json& json, const LlamaConfig& config, const FieldList& fields) {
   // A Phi-3 has the original length outside of the scaling, and 4096 where it is missing.
   if (config.model_type == ModelType::kPhi3 && json["rope_scaling"].contains(kOriginalLength)) {
     json[kOriginalLength] = json["rope_scaling"][kOriginalLength];
+  }
+  // Transformers computes with both, whatever the scaling.
+  if (has_key(config.model_type, "llama_4_scaling_beta")) {
+    Json& scaling = json["rope_scaling"];
+    if (scaling.is_null()) scaling = {{"rope_type", "default"}};
+    if (!scaling.contains(kOriginalLength)) {
+      scaling[kOriginalLength] = config.max_position_embeddings;
+    }
+    scaling["llama_4_scaling_beta"] = config.llama_4_scaling_beta;
   }
 }
 

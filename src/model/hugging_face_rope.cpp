@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "family_keys.h"
 #include "hugging_face_json.h"
 #include "rope_keys.h"
 #include "strata/base/error.h"
@@ -147,6 +148,14 @@ void take_rope(const Json& json, const ModelClass& model_class, Json& known,
     taken = true;
     take_inner("rope_theta", rope, key, known, problems);
     take_inner("partial_rotary_factor", rope, key, known, problems);
+    if (has_key(model_class.type, "llama_4_scaling_beta")) {
+      take_inner("llama_4_scaling_beta", rope, key, known, problems);
+    }
+  }
+  if (!taken && model_class.type == ModelType::kMinistral3) {
+    problems.add("rope_parameters",
+                 "is required for this family, because transformers takes a yarn of its own where "
+                 "it is missing");
   }
   if (scaling.contains(kOriginalLength) && !outside.is_null() &&
       outside != scaling[kOriginalLength]) {

@@ -1,6 +1,7 @@
 // Takes the text part out of the config.json of a model that also takes images.
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string_view>
 
@@ -13,15 +14,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A class of models that take images, and the class of its text part.
+/// A class of models that take images, and the classes of its text part, of which the first is
+/// meant where a file says none.
 struct ImageClass {
   std::string_view name;
   std::string_view type_name;
-  ModelType text;
+  std::array<ModelType, 2> texts;
 };
 constexpr ImageClass kImageClasses[] = {
-    {"Gemma3ForConditionalGeneration", "gemma3", ModelType::kGemma3},
-    {"Mistral3ForConditionalGeneration", "mistral3", ModelType::kMistral}};
+    {"Gemma3ForConditionalGeneration", "gemma3", {ModelType::kGemma3, ModelType::kGemma3}},
+    {"Mistral3ForConditionalGeneration",
+     "mistral3",
+     {ModelType::kMistral, ModelType::kMinistral3}}};
 
 /// Returns the class of the model, or null if it takes no images.
 const ImageClass* image_class_of(const Json& json) {
@@ -43,9 +47,13 @@ Json text_part(const Json& json, ConfigProblems& problems) {
     problems.add("text_config", "expected an object, found " + shown(text));
     return json;
   }
-  const ModelClass& own = model_class_of(of_images->text);
-  if (value_at(text, "model_type").is_null()) text["model_type"] = own.type_name();
-  if (text["model_type"] == own.type_name()) text["architectures"] = {own.name};
+  if (value_at(text, "model_type").is_null()) {
+    text["model_type"] = model_class_of(of_images->texts.front()).type_name();
+  }
+  for (const ModelType type : of_images->texts) {
+    const ModelClass& own = model_class_of(type);
+    if (text["model_type"] == own.type_name()) text["architectures"] = {own.name};
+  }
   // What files say of both parts together.
   for (const char* key :
        {"tie_word_embeddings", "quantization_config", "bos_token_id", "eos_token_id",

@@ -60,11 +60,11 @@ bool names_windows(const Json& types) {
                      [](const Json& type) { return type == kWindowLayer; });
 }
 
-/// Returns kinds of so many layers, each pattern-th of which has no window.
+/// Returns kinds of so many layers, each pattern-th of which has no window; 0: all have it.
 Json types_of_pattern(std::int64_t pattern, std::int64_t layers) {
   Json types = Json::array();
   for (std::int64_t i = 1; i <= std::min(layers, kMostLayers); ++i) {
-    types.push_back(i % pattern == 0 ? kFullLayer : kWindowLayer);
+    types.push_back(pattern > 0 && i % pattern == 0 ? kFullLayer : kWindowLayer);
   }
   return types;
 }
@@ -102,8 +102,8 @@ void take_by_layer(const Json& json, const Json& window, const Json& listed, Jso
   if (std::count(types.begin(), types.end(), kFullLayer) > 0) known["layer_types"] = types;
 }
 
-/// Takes the window of a family in which every so many layers one has none unless layer_types says
-/// otherwise. Of these families an EXAONE 4 alone may have no window.
+/// Takes the window of a family in which every so many layers one has none, or all have it, unless
+/// layer_types says otherwise. Of these families an EXAONE 4 alone may have no window.
 void take_by_pattern(const Json& json, const Json& window, const Json& listed,
                      const ModelClass& model_class, Json& known, ConfigProblems& problems) {
   const bool is_exaone = model_class.type == ModelType::kExaone4;
@@ -118,7 +118,8 @@ void take_by_pattern(const Json& json, const Json& window, const Json& listed,
     const Json found = value_at(json, "sliding_window_pattern");
     if (!found.is_null()) pattern = found;
   }
-  if (listed.is_null() && !(pattern.is_number_integer() && pattern >= 1)) {
+  if (listed.is_null() && pattern != model_class.window_pattern &&
+      !(pattern.is_number_integer() && pattern >= 1)) {
     problems.add("sliding_window_pattern", "expected an integer of at least 1, found " +
                                                shown(pattern) + "; or set layer_types");
     return;
@@ -156,7 +157,7 @@ void take_windows(const Json& json, const ModelClass& model_class, Json& known,
   known.erase("layer_types");
   const Json window = window_of(json, model_class, problems);
   const Json types = checked_types(json, problems);
-  if (model_class.window_pattern > 0) {
+  if (model_class.needs_window) {
     return take_by_pattern(json, window, types, model_class, known, problems);
   }
   if (has_key(model_class.type, "layer_types")) {
@@ -191,7 +192,7 @@ void set_windows(Json& json, const LlamaConfig& config) {
     types.emplace_back(config.window(layer) > 0 ? kWindowLayer : kFullLayer);
     window = std::max(window, config.window(layer));
   }
-  if (model_class_of(config.model_type).window_pattern > 0) {
+  if (model_class_of(config.model_type).needs_window) {
     return set_by_pattern(json, config, types);
   }
   for (const char* key : {"layer_types", "max_window_layers"}) json.erase(key);

@@ -36,6 +36,8 @@ struct ModelClass {
   WindowSwitch window_switch = WindowSwitch::kNone;
   /// Every so many layers one has no window; 0: what layer_types does not say, all have it.
   std::int64_t window_pattern = 0;
+  /// layer_types has no switch beside it, and transformers makes masks of a window in any case.
+  bool needs_window = false;
   bool rope_by_layer = false;  ///< layers with a window have a rotary embedding of their own
   double rope_theta = 10000;
   double partial_rotary_factor = 1;
@@ -152,7 +154,8 @@ inline constexpr ModelClass kModelClasses[] = {
      .rms_norm_eps = 1e-5,
      .num_key_value_heads = 32,
      .sliding_window = 4096,
-     .window_pattern = 4},
+     .window_pattern = 4,
+     .needs_window = true},
     {.name = "Olmo3ForCausalLM",
      .type = ModelType::kOlmo3,
      .models = "OLMo 3, 7B and 32B",
@@ -160,6 +163,7 @@ inline constexpr ModelClass kModelClasses[] = {
      .rms_norm_eps = 1e-5,
      .sliding_window = 4096,
      .window_pattern = 4,
+     .needs_window = true,
      .rope_by_layer = true,
      .rope_theta = kThetaOfOlmo3,
      .new_keys = R"({"pad_token_id": null})"},
@@ -171,6 +175,7 @@ inline constexpr ModelClass kModelClasses[] = {
      .head_dim = 256,
      .sliding_window = 4096,
      .window_pattern = 2,
+     .needs_window = true,
      .tie_word_embeddings = true,
      .query_pre_attn_scalar = 256,
      .attn_logit_softcapping = 50.0,
@@ -186,11 +191,31 @@ inline constexpr ModelClass kModelClasses[] = {
      .head_dim = 256,
      .sliding_window = 4096,
      .window_pattern = 6,
+     .needs_window = true,
      .rope_by_layer = true,
      .rope_theta = 1e6,
      .tie_word_embeddings = true,
      .query_pre_attn_scalar = 256,
      .new_keys = kNewGemma},
+    {.name = "MinistralForCausalLM",
+     .type = ModelType::kMinistral,
+     .models = "Ministral 8B of October 2024",
+     .max_position_embeddings = 131072,
+     .num_key_value_heads = 8,
+     .sliding_window = 4096,
+     .needs_window = true,
+     .new_keys = R"({"pad_token_id": null})"},
+    {.name = "Ministral3ForCausalLM",
+     .type = ModelType::kMinistral3,
+     .models = "Ministral 3 in bf16, 3B to 14B, for rows of up to 16,384 tokens",
+     .max_position_embeddings = 262144,
+     .vocab_size = 131072,
+     .num_attention_heads = 32,
+     .rms_norm_eps = 1e-5,
+     .num_key_value_heads = 8,
+     .head_dim = 128,
+     .rope_theta = 1e6,
+     .new_keys = R"({"pad_token_id": null})"},
 };
 static_assert(std::size(kModelClasses) == std::size(kModelTypeNames));
 

@@ -64,6 +64,7 @@ constexpr KeyRule kRules[] = {
     {"model.rope_scaling.short_factor", KeyEffect::kModel},
     {"model.rope_scaling.long_factor", KeyEffect::kModel},
     {"model.partial_rotary_factor", KeyEffect::kModel},
+    {"model.llama_4_scaling_beta", KeyEffect::kModel},
     {"model.no_rope_layers", KeyEffect::kModel},
     {"model.sliding_window", KeyEffect::kModel},
     {"model.layer_types", KeyEffect::kModel},

@@ -63,7 +63,7 @@ inline constexpr const char* kGoldenModels[] = {
     "mha",     "gqa_tied_llama3", "odd",     "packed",         "mistral",      "phi3",
     "qwen2",   "biased",          "qwen3",   "granite",        "olmo2",        "seed_oss",
     "gemma",   "phi3_longrope",   "smollm3", "mistral_window", "qwen3_window", "glm4",
-    "exaone4", "olmo3",           "gemma2",  "gemma3"};
+    "exaone4", "olmo3",           "gemma2",  "gemma3",         "ministral",    "ministral3"};
 
 /// Does for a step of the golden batches what BatchLoader::fill_pass does for a token source, with
 /// the same split of rows over passes, sub-batches and ranks. `options.shape`, `passes`, `rank` and

@@ -295,6 +295,67 @@ TEST_CASE("an EXAONE 4 is read with a window, or rotates in all layers") {
                     ContainsSubstring("rope_parameters: must say the same"));
 }
 
+TEST_CASE("a Ministral is read with the window of its class, in the layers that its file says") {
+  const auto load = [](const std::string& more) {
+    return parse(
+        text_of("MinistralForCausalLM", "ministral", R"("num_key_value_heads": 2, )" + more));
+  };
+  const LlamaConfig c = load(R"("rms_norm_eps": 1e-05)");
+  CHECK(c.window(0) == 4096);
+  CHECK(c.window(1) == 4096);
+  CHECK(c.max_position_embeddings == 131072);
+  require_written(c);
+  const LlamaConfig mixed = load(R"("sliding_window": 128,
+      "layer_types": ["full_attention", "sliding_attention"])");
+  CHECK(mixed.window(0) == 0);
+  CHECK(mixed.window(1) == 128);
+  require_written(mixed);
+  const LlamaConfig full = load(R"("sliding_window": 128,
+      "layer_types": ["full_attention", "full_attention"])");
+  CHECK_FALSE(full.sliding_window.has_value());
+  require_written(full);
+  CHECK_THROWS_WITH(load(R"("sliding_window": null)"),
+                    ContainsSubstring("sliding_window: must be an integer"));
+  CHECK_THROWS_WITH(load(R"("sliding_window": 128, "use_sliding_window": 1,
+      "layer_types": ["full_attention", "strided"])"),
+                    ContainsSubstring("layer_types: expected a list"));
+}
+
+TEST_CASE("a Ministral 3 is read for rows in which no query is scaled") {
+  const auto load = [](const std::string& more) {
+    return parse(
+        text_of("Ministral3ForCausalLM", "ministral3", R"("num_key_value_heads": 2, )" + more));
+  };
+  // As the files of the 8B have it.
+  const std::string beside = R"("beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0,
+      "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16384,
+      "rope_theta": 1000000.0, "rope_type": "yarn", "type": "yarn")";
+  const LlamaConfig c = load(R"("max_position_embeddings": 262144, "rope_parameters": {)" + beside +
+                             R"(, "llama_4_scaling_beta": 0.1})");
+  CHECK(c.llama_4_scaling_beta == 0.1);
+  CHECK(c.head_size() == 128);
+  CHECK(c.rope_theta == 1e6);
+  CHECK(c.row_limit() == 16384);
+  CHECK(c.context_limit() == 16384);
+  CHECK_THAT(std::string(c.context_limit_name()), ContainsSubstring("llama_4_scaling_beta"));
+  require_written(c);
+  const LlamaConfig unscaled = load(R"("rope_parameters": {)" + beside + "}");
+  CHECK(unscaled.row_limit() == 262144);
+  require_written(unscaled);
+  const LlamaConfig plain = load(R"("rope_parameters": {"rope_type": "default",
+      "llama_4_scaling_beta": 0.0, "original_max_position_embeddings": 8192})");
+  CHECK_FALSE(plain.rope_scaling.has_value());
+  CHECK(plain.context_limit() == 262144);
+  require_written(plain);
+  CHECK_THROWS_WITH(load(R"("rope_theta": 1e6)"),
+                    ContainsSubstring("rope_parameters: is required"));
+  CHECK_THROWS_WITH(load(R"("rope_parameters": {"rope_type": "default",
+      "llama_4_scaling_beta": 0.1})"),
+                    ContainsSubstring("llama_4_scaling_beta: needs a rope_scaling of yarn"));
+  CHECK_THROWS_WITH(load(R"("sliding_window": 4096, "rope_parameters": {)" + beside + "}"),
+                    ContainsSubstring("sliding_window: only attention without a window"));
+}
+
 TEST_CASE("keys of one family are refused in a config of another") {
   LlamaConfig c = parse(text_of("LlamaForCausalLM", "llama", ""));
   c.residual_multiplier = 0.5;

@@ -251,6 +251,25 @@ TEST_CASE("layers of an EXAONE 4 without a window rotate only if there is none a
   CHECK(!spec_of(m).layer(1).attention.rotates);
 }
 
+TEST_CASE("a Ministral is a LLaMA some of whose layers have windows, and a Ministral 3 is one") {
+  LlamaConfig m = model(false);
+  m.model_type = ModelType::kMinistral;
+  m.sliding_window = 4;
+  m.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
+  const ModelSpec spec = spec_of(m);
+  CHECK(spec.kinds.size() == 2);
+  CHECK(spec.layer(0).attention.window == 4);
+  CHECK(spec.layer(1).attention.window == 0);
+  CHECK(spec.layer(0).attention.rope == spec.layer(1).attention.rope);
+  m.layer_types.reset();
+  CHECK(spec_of(m).layer(1).attention.window == 4);
+  LlamaConfig third = model(false);
+  third.model_type = ModelType::kMinistral3;
+  CHECK(spec_of(third).kinds.size() == 1);
+  CHECK(spec_of(third).common().linear(LinearId::kQkv).sources.front().name ==
+        "self_attn.q_proj.weight");
+}
+
 TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
   LlamaConfig m = model(false);
   m.model_type = ModelType::kSmolLm3;

@@ -55,16 +55,22 @@ TEST_CASE("the text part of a Gemma 3 is read with the defaults of its class") {
                     ContainsSubstring("text_config: expected an object"));
 }
 
-TEST_CASE("the text part of a newer Mistral is read if it is a Mistral") {
+TEST_CASE("the text part of a newer Mistral is read if it is a Mistral or a Ministral 3") {
   const auto file = [](const std::string& type) {
     return text_of("Mistral3ForConditionalGeneration", "mistral3",
                    R"({"hidden_size": 64, "intermediate_size": 40, "num_hidden_layers": 2,
                        "vocab_size": 100, "num_attention_heads": 8, "sliding_window": null,
+                       "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
                        "model_type": ")" +
                        type + "\"}");
   };
   CHECK(parse(file("mistral")).model_type == ModelType::kMistral);
-  CHECK_THROWS_WITH(parse(file("ministral3")), ContainsSubstring("model_type \"ministral3\""));
+  const LlamaConfig third = parse(file("ministral3"));
+  CHECK(third.model_type == ModelType::kMinistral3);
+  const std::string written = llama_config_text(third, DType::kBF16, file("ministral3"));
+  CHECK(parse(written) == third);
+  CHECK_THAT(written, ContainsSubstring("Ministral3ForCausalLM"));
+  CHECK_THROWS_WITH(parse(file("mistral4")), ContainsSubstring("model_type \"mistral4\""));
 }
 
 }  // namespace strata

@@ -20,32 +20,42 @@ namespace strata {
 /// what a LLaMA does, but for what is said here.
 enum class ModelType : std::uint8_t {
   kLlama,
-  kMistral,  ///< may have a window
-  kPhi3,     ///< q, k and v are one tensor in its files, gate and up another
-  kQwen2,    ///< also Qwen2.5: q, k and v have biases; layers may have windows
-  kQwen3,    ///< without experts: heads of q and k are normalised; layers may have windows
-  kGranite,  ///< without experts; embeddings, branches, scores and logits are multiplied
-  kOlmo2,    ///< norms come after attention and the MLP; all of q and of k is normalised
-  kSeedOss,  ///< biases as its config says
-  kGemma,    ///< the first Gemma: gated by GELU, norms of 1 + weight, embeddings times sqrt(C)
-  kSmolLm3,  ///< without a window; some layers do not rotate
-  kGlm4,     ///< norms also come after attention and the MLP; neighbours are rotated as pairs
-  kExaone4,  ///< norms come after, heads are normalised; where layers have windows others do not
-             ///< rotate
-  kOlmo3,    ///< as kOlmo2, with windows; layers that have one scale no wavelengths
-  kGemma2,   ///< as kGemma, with norms on both sides, windows, and capped scores and logits
-  kGemma3,   ///< as kGemma2; heads are normalised, and layers with a window have a theta of their
-             ///< own
+  kMistral,    ///< may have a window
+  kPhi3,       ///< q, k and v are one tensor in its files, gate and up another
+  kQwen2,      ///< also Qwen2.5: q, k and v have biases; layers may have windows
+  kQwen3,      ///< without experts: heads of q and k are normalised; layers may have windows
+  kGranite,    ///< without experts; embeddings, branches, scores and logits are multiplied
+  kOlmo2,      ///< norms come after attention and the MLP; all of q and of k is normalised
+  kSeedOss,    ///< biases as its config says
+  kGemma,      ///< the first Gemma: gated by GELU, norms of 1 + weight, embeddings times sqrt(C)
+  kSmolLm3,    ///< without a window; some layers do not rotate
+  kGlm4,       ///< norms also come after attention and the MLP; neighbours are rotated as pairs
+  kExaone4,    ///< norms come after, heads are normalised; where layers have windows others do not
+               ///< rotate
+  kOlmo3,      ///< as kOlmo2, with windows; layers that have one scale no wavelengths
+  kGemma2,     ///< as kGemma, with norms on both sides, windows, and capped scores and logits
+  kGemma3,     ///< as kGemma2; heads are normalised, and layers with a window have a theta of their
+               ///< own
+  kMinistral,  ///< as kMistral, but some layers may have no window
+  kMinistral3,  ///< without a window; queries of late positions grow, see llama_4_scaling_beta
 };
-inline constexpr EnumName<ModelType> kModelTypeNames[] = {
-    {ModelType::kLlama, "llama"},       {ModelType::kMistral, "mistral"},
-    {ModelType::kPhi3, "phi3"},         {ModelType::kQwen2, "qwen2"},
-    {ModelType::kQwen3, "qwen3"},       {ModelType::kGranite, "granite"},
-    {ModelType::kOlmo2, "olmo2"},       {ModelType::kSeedOss, "seed_oss"},
-    {ModelType::kGemma, "gemma"},       {ModelType::kSmolLm3, "smollm3"},
-    {ModelType::kGlm4, "glm4"},         {ModelType::kExaone4, "exaone4"},
-    {ModelType::kOlmo3, "olmo3"},       {ModelType::kGemma2, "gemma2"},
-    {ModelType::kGemma3, "gemma3_text"}};
+inline constexpr EnumName<ModelType> kModelTypeNames[] = {{ModelType::kLlama, "llama"},
+                                                          {ModelType::kMistral, "mistral"},
+                                                          {ModelType::kPhi3, "phi3"},
+                                                          {ModelType::kQwen2, "qwen2"},
+                                                          {ModelType::kQwen3, "qwen3"},
+                                                          {ModelType::kGranite, "granite"},
+                                                          {ModelType::kOlmo2, "olmo2"},
+                                                          {ModelType::kSeedOss, "seed_oss"},
+                                                          {ModelType::kGemma, "gemma"},
+                                                          {ModelType::kSmolLm3, "smollm3"},
+                                                          {ModelType::kGlm4, "glm4"},
+                                                          {ModelType::kExaone4, "exaone4"},
+                                                          {ModelType::kOlmo3, "olmo3"},
+                                                          {ModelType::kGemma2, "gemma2"},
+                                                          {ModelType::kGemma3, "gemma3_text"},
+                                                          {ModelType::kMinistral, "ministral"},
+                                                          {ModelType::kMinistral3, "ministral3"}};
 
 /// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
@@ -103,6 +113,9 @@ struct LlamaConfig {
   double rope_local_base_freq = 10000.0;  ///< theta of a Gemma 3's layers with a window
   std::optional<RopeScaling> rope_scaling;
   double partial_rotary_factor = 1;  ///< the share of a head that is rotated
+  /// Queries are multiplied by 1 + beta log(1 + floor(position / original length)): by 1 in rows of
+  /// up to that length, and there are no longer ones.
+  double llama_4_scaling_beta = 0;
   std::optional<std::vector<double>>
       no_rope_layers;                          ///< 0: the layer does not rotate; see fields()
   std::optional<std::int64_t> sliding_window;  ///< of layers that have one; absent: none
@@ -143,9 +156,12 @@ struct LlamaConfig {
   [[nodiscard]] std::int64_t window(std::int64_t layer) const;
   /// Returns whether the layer rotates queries and keys.
   [[nodiscard]] bool rotates(std::int64_t layer) const;
-  /// Returns how many tokens a sequence may have that is continued or scored: as many as there are
-  /// positions, but with longrope the original length, because in transformers a token more
-  /// changes the keys of all others.
+  /// Returns how many tokens a row may have that is trained on: as many as there are positions, but
+  /// where later ones scale queries the original length.
+  [[nodiscard]] std::int64_t row_limit() const;
+  /// Returns how many tokens a sequence may have that is continued or scored: as many as a row, but
+  /// with longrope the original length, because in transformers a token more changes the keys of
+  /// all others.
   [[nodiscard]] std::int64_t context_limit() const;
   /// Returns the name of the key that this is, for messages.
   [[nodiscard]] std::string_view context_limit_name() const;

@@ -12,6 +12,8 @@ ModelSpec spec_of(const LlamaConfig& config) {
   switch (config.model_type) {
     case ModelType::kLlama:
     case ModelType::kMistral:
+    case ModelType::kMinistral:
+    case ModelType::kMinistral3:
     case ModelType::kSeedOss: return llama_spec(config);
     case ModelType::kPhi3: return phi3_spec(config);
     case ModelType::kQwen2: return qwen2_spec(config);
