@@ -128,6 +128,10 @@ inline constexpr GgufArchitecture kGgufArchitectures[] = {
      .windows = Windows::kListed,
      .logits_cap = Cap::kByKey,
      .layers_of_27b = 62},
+    {.type = ModelType::kMinistral3,
+     .name = "mistral3",
+     .rotation = Rotation::kPairs,
+     .factors = RopeFactors::kAll},
 };
 
 /// Returns how llama.cpp has the family, or null if strata does not know.

@@ -100,6 +100,9 @@ GgufKeys keys_of(const LlamaConfig& config, const ModelSpec& spec, const GgufArc
     keys.add_number(prefix + "attn_logit_softcapping", attention.score_cap);
   }
   if (spec.logits_cap > 0) keys.add_number(prefix + "final_logit_softcapping", spec.logits_cap);
+  if (config.llama_4_scaling_beta != 0) {
+    keys.add_number(prefix + "attention.temperature_scale", config.llama_4_scaling_beta);
+  }
   return keys;
 }
 

@@ -26,7 +26,7 @@ from gguf_tokenizers import BYTES, QWEN2, ROWS, TRAINED, sequence, split, types_
 
 FAMILIES = {"mha": "llama", "gqa_tied_llama3": "llama", "odd": "llama", "biased": "llama", "mistral": "llama",
             "phi3": "phi3", "phi3_longrope": "phi3", "qwen3": "qwen3", "granite": "granite",
-            "seed_oss": "seed_oss", "gemma": "gemma", "glm4": "glm4"}
+            "seed_oss": "seed_oss", "gemma": "gemma", "glm4": "glm4", "ministral3": "mistral3"}
 REFUSED_FAMILIES = ("exaone4", "olmo3", "gemma2", "gemma3")  # whose goldens are of sizes that llama.cpp does not take
 PER_LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
              "self_attn.qkv_proj": "attn_qkv", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
@@ -36,7 +36,7 @@ PER_LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_a
              "pre_feedforward_layernorm": "ffn_norm", "post_self_attn_layernorm": "post_attention_norm",
              "post_mlp_layernorm": "post_ffw_norm"}
 NORMS_OF_ATTENTION = ("olmo2", "seed_oss", "exaone4", "gemma2", "gemma3")  # whose post_attention_layernorm is of that
-PAIRED = ("llama", "granite", "smollm3")  # architectures that rotate neighbours, of models that rotate halves
+PAIRED = ("llama", "granite", "smollm3", "mistral3")  # they rotate neighbours, of models that rotate halves
 MULTIPLIERS = {"embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier",
                "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling",
                "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping",
@@ -155,6 +155,8 @@ def check_keys(reader, config, architecture, folder):
             pattern, config = [1] * len(pattern), {**config, "sliding_window": config["max_position_embeddings"]}
         assert keys[f"{architecture}.attention.sliding_window"] == config["sliding_window"]
         assert keys[f"{architecture}.attention.sliding_window_pattern"] == pattern
+    beta = (config.get("rope_scaling") or {}).get("llama_4_scaling_beta")
+    assert beta is None or np.float32(beta) == np.float32(keys[f"{architecture}.attention.temperature_scale"])
     factors = {tensor.name: tensor.data for tensor in reader.tensors if tensor.name in FACTORS}
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
     wanted = {"llama3": FACTORS[:1], "longrope": FACTORS[1:]}.get(scaling.get("rope_type"), ())

@@ -53,6 +53,20 @@ TEST_CASE("a LLaMA's queries and keys are interleaved for llama.cpp, a Qwen3's a
   CHECK(place(qwen3, "model.layers.0.self_attn.q_norm.weight").name == "blk.0.attn_q_norm.weight");
 }
 
+TEST_CASE("a Ministral 3 says how it scales queries of late positions, if it does") {
+  LlamaConfig m = model_of(ModelType::kMinistral3);
+  const std::string key = "mistral3.attention.temperature_scale";
+  const auto has_scale = [&] {
+    const GgufModel model = gguf_model_of(m);
+    CHECK(model.architecture == "mistral3");
+    return model.keys.bytes().find(key) != std::string::npos;
+  };
+  CHECK_FALSE(has_scale());
+  m.llama_4_scaling_beta = 0.1;
+  m.rope_scaling = RopeScaling{.rope_type = RopeType::kYarn, .factor = 4};
+  CHECK(has_scale());
+}
+
 TEST_CASE("a tied model has no output.weight for llama.cpp") {
   const auto has_output = [](bool tied) {
     LlamaConfig m = model_of(ModelType::kLlama);
