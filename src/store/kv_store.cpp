@@ -4,6 +4,7 @@
 #include "strata/store/kv_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,6 +12,25 @@
 #include "strata/device/device.h"
 
 namespace strata {
+namespace {
+
+/// Returns the rows of both, apart and in order.
+std::vector<KvRows> joined(std::vector<KvRows> rows, const std::vector<KvRows>& more) {
+  rows.insert(rows.end(), more.begin(), more.end());
+  std::ranges::sort(rows, {}, &KvRows::begin);
+  std::vector<KvRows> apart;
+  for (const KvRows& run : rows) {
+    if (apart.empty() || run.begin > apart.back().begin + apart.back().count) {
+      apart.push_back(run);
+    } else {
+      KvRows& last = apart.back();
+      last.count = std::max(last.count, run.begin + run.count - last.begin);
+    }
+  }
+  return apart;
+}
+
+}  // namespace
 
 std::int64_t KvShape::most_rows() const {
   std::int64_t most = 0;
@@ -39,7 +59,8 @@ KvStore::KvStore(const KvShape& shape, Arenas& arenas)
       device_(arenas.device()),
       memory_(shape, arenas),
       sent_(memory_.homes.size()),
-      fetched_(memory_.homes.size()) {}
+      fetched_(memory_.homes.size()),
+      left_(memory_.homes.size()) {}
 
 KvViews KvStore::views(std::byte* data, int layer) const {
   const bool int8 = shape_.kept == KvDType::kInt8;
@@ -89,8 +110,37 @@ void KvStore::begin_sweep(std::vector<KvVisit> visits) {
   plan_ = AccessPlan(std::move(things));
   for (int slot = 0; slot < memory_.slots.count(); ++slot) {
     const std::int64_t held = memory_.slots.key(slot);
-    if (held != SlotRing::kNoKey) memory_.slots.needed_at(slot, plan_.next_use(held));
+    if (held == SlotRing::kNoKey) continue;
+    if (has_all(held)) {
+      memory_.slots.needed_at(slot, plan_.next_use(held));
+    } else {
+      memory_.slots.forget(slot);
+    }
   }
+}
+
+std::vector<KvRows> KvStore::read_rows(const KvVisit& visit, int layer) const {
+  const KvTraffic& rows = traffic(visit, layer);
+  std::vector<KvRows> read = rows.kept;
+  if (!shape_.attended_at_home(layer)) {
+    read.insert(read.end(), rows.kept_elsewhere.begin(), rows.kept_elsewhere.end());
+  }
+  return read;
+}
+
+bool KvStore::has_all(std::int64_t held) const {
+  const auto layer = static_cast<int>(held / shape_.groups);
+  const auto group = static_cast<int>(held % shape_.groups);
+  const std::vector<KvRows>& left = left_[static_cast<std::size_t>(held)];
+  return std::ranges::all_of(visits_, [&](const KvVisit& visit) {
+    return visit.group != group ||
+           std::ranges::all_of(read_rows(visit, layer), [&](const KvRows& run) {
+             const auto after = std::ranges::upper_bound(left, run.begin, {}, &KvRows::begin);
+             return run.count == 0 ||
+                    (after != left.begin() &&
+                     std::prev(after)->begin + std::prev(after)->count >= run.begin + run.count);
+           });
+  });
 }
 
 bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
@@ -111,12 +161,8 @@ bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
   slots.needed_at(slot, plan_.next_use(key));
   in.wait(sent_[home], WaitFor::kFilled);
   const Tag of_load{tag.phase, tag.pass, layer + 1, visit.group};
-  const KvTraffic& rows = traffic(visit, layer);
-  fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], rows.kept, of_load);
-  if (!shape_.attended_at_home(layer)) {
-    fetched_bytes_ +=
-        copy_rows(in, lease.data(), memory_.homes[home], rows.kept_elsewhere, of_load);
-  }
+  fetched_bytes_ +=
+      copy_rows(in, lease.data(), memory_.homes[home], read_rows(visit, layer), of_load);
   lease.filled();
   fetched_[home] = in.record();
   return true;
@@ -135,6 +181,7 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
     throw std::logic_error("no slot is free for keys and values " + std::to_string(key));
   }
   plan_.advance(key);
+  left_[home] = joined(read_rows(visits_[visit], layer), traffic(visits_[visit], layer).added);
   const int slot = slots.find(key);
   slots.needed_at(slot, plan_.next_use(key));
   // The copy of what was added before has left.

@@ -161,6 +161,10 @@ class KvStore {
   /// Fills a slot for the access at position `needed_at`. Returns false if every slot holds
   /// something that is leased or needed earlier.
   bool load(std::int64_t needed_at, const Tag& tag);
+  /// Returns the rows of earlier sweeps that a visit reads in a layer.
+  [[nodiscard]] std::vector<KvRows> read_rows(const KvVisit& visit, int layer) const;
+  /// Returns whether a slot has all rows that the sweep reads of what it holds.
+  [[nodiscard]] bool has_all(std::int64_t held) const;
 
   KvShape shape_;
   Device& device_;
@@ -169,6 +173,8 @@ class KvStore {
   std::vector<std::size_t> turns_;  ///< the visit of each access that needs a slot
   std::vector<Event> sent_;         ///< per thing: when its home was written
   std::vector<Event> fetched_;      ///< per thing: when its home was read
+  /// Per thing: the rows that its last visit has left in its slot, apart and in order.
+  std::vector<std::vector<KvRows>> left_;
   AccessPlan plan_;
   std::size_t fetched_bytes_ = 0;
   std::size_t sent_bytes_ = 0;
