@@ -166,8 +166,26 @@ int check_modes(const std::vector<Mode>& modes, const Sample& sample) {
   return mixed;
 }
 
+/// Returns the modes with a model whose layers have all that families add to a LLaMA's: norms on
+/// both sides and of heads, biases, windows in layers that rotate otherwise, and a cap of logits.
+std::vector<Mode> of_richest_family(std::vector<Mode> modes) {
+  for (Mode& mode : modes) {
+    LlamaConfig& m = mode.config.model.llama;
+    m.model_type = ModelType::kGemma3;
+    m.attention_bias = true;
+    m.sliding_window = 3;
+    m.layer_types.emplace(static_cast<std::size_t>(m.num_hidden_layers), kWindowLayer);
+    m.layer_types->at(1) = kFullLayer;
+    m.rope_local_base_freq = 100;
+    m.query_pre_attn_scalar = 5;
+    m.final_logit_softcapping = 4;
+  }
+  return modes;
+}
+
 // Strides have no factor in common with the lengths of the loops that make the tables.
 constexpr std::size_t kStateStride = 19;
+constexpr std::size_t kFamilyStride = 37;
 constexpr std::size_t kCellStride = 11;
 constexpr std::size_t kUpdateStride = 17;
 constexpr std::size_t kSpeculativeStride = 5;
@@ -199,6 +217,11 @@ TEST_CASE("modes of all timings and placements train as their plain runs do, wit
   check_modes(state_modes(), {.stride = kStateStride});
 }
 
+TEST_CASE(
+    "modes of a model with windows, a cap, biases and all norms train as their plain runs do") {
+  check_modes(of_richest_family(state_modes()), {.stride = kFamilyStride});
+}
+
 TEST_CASE("modes of slots and of what cells keep train as their plain runs do, without a race") {
   check_modes(cell_modes(), {.stride = kCellStride});
 }
@@ -223,6 +246,10 @@ TEST_CASE("every mode of speculative updates trains as its plain run does", "[lo
   check_modes(state_modes(), {Rows::kOthers, kStateStride, 2, "speculative"});
   const std::vector<Mode> modes = speculative_modes();
   CHECK(3 * check_modes(modes, {}) == std::ssize(modes));
+}
+
+TEST_CASE("every mode of a model with windows and all norms trains as its plain run", "[long]") {
+  check_modes(of_richest_family(state_modes()), {Rows::kOthers, kFamilyStride, 2});
 }
 
 TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {
