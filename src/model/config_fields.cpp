@@ -181,7 +181,7 @@ void LlamaConfig::fields(FieldList& f) {
       .from(1);
   f.add("attn_logit_softcapping", attn_logit_softcapping,
         "Caps scores of attention: c becomes a smooth limit, c tanh(score / c). It belongs to a "
-        "model's weights, and of the families only gemma2 and gemma3_text have it.")
+        "model's weights, and of the families only gemma2 has it.")
       .above(0);
   f.add("final_logit_softcapping", final_logit_softcapping,
         "Caps logits in the same way. It belongs to a model's weights, and of the families only "

@@ -36,8 +36,9 @@ inline constexpr std::initializer_list<ModelType> kWithWindowByLayer = {
     ModelType::kGemma2, ModelType::kGemma3, ModelType::kMinistral};
 inline constexpr std::initializer_list<ModelType> kWithScaledQueries = {ModelType::kMinistral3};
 inline constexpr std::initializer_list<ModelType> kWithTwoThetas = {ModelType::kGemma3};
-inline constexpr std::initializer_list<ModelType> kWithCaps = {ModelType::kGemma2,
-                                                               ModelType::kGemma3};
+inline constexpr std::initializer_list<ModelType> kWithScoreCap = {ModelType::kGemma2};
+inline constexpr std::initializer_list<ModelType> kWithLogitsCap = {ModelType::kGemma2,
+                                                                    ModelType::kGemma3};
 inline constexpr FamilyKey kFamilyKeys[] = {
     {"attention_bias", kWithAttentionBias},        {"mlp_bias", kWithMlpBias},
     {"embedding_multiplier", kWithMultipliers},    {"residual_multiplier", kWithMultipliers},
@@ -45,8 +46,8 @@ inline constexpr FamilyKey kFamilyKeys[] = {
     {"attention_out_bias", kWithAttentionOutBias}, {"partial_rotary_factor", kWithPartialRotation},
     {"no_rope_layers", kWithLayersUnrotated},      {"sliding_window", kWithWindow},
     {"layer_types", kWithWindowByLayer},           {"rope_local_base_freq", kWithTwoThetas},
-    {"query_pre_attn_scalar", kWithCaps},          {"attn_logit_softcapping", kWithCaps},
-    {"final_logit_softcapping", kWithCaps},        {"llama_4_scaling_beta", kWithScaledQueries}};
+    {"query_pre_attn_scalar", kWithLogitsCap},     {"attn_logit_softcapping", kWithScoreCap},
+    {"final_logit_softcapping", kWithLogitsCap},   {"llama_4_scaling_beta", kWithScaledQueries}};
 
 /// Returns whether it is a Gemma of any kind.
 [[nodiscard]] inline bool is_gemma(ModelType type) {

@@ -32,7 +32,7 @@ inline constexpr FixedKey kFixedKeys[] = {
     {"use_qk_norm", "false", "norms of queries and keys belong to families, without a key"},
     {"qk_norm", "false", "norms of queries and keys belong to families, without a key"},
     {"clip_qkv", "null", "clipped queries, keys and values are not supported"},
-    {"attn_logit_softcapping", "null", "capped logits are not supported"},
+    {"attn_logit_softcapping", "null", "only a Gemma 2 has capped scores"},
     {"final_logit_softcapping", "null", "capped logits are not supported"},
     {"logit_scale", "1", "scaled logits are not supported"},
     {"logits_scaling", "1", "scaled logits are not supported"},

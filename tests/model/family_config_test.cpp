@@ -230,6 +230,8 @@ TEST_CASE("a Gemma 3 is read with both thetas, in the spellings of transformers 
   CHECK(c.window(5) == 0);
   CHECK_FALSE(c.final_logit_softcapping.has_value());
   require_written(c);
+  CHECK_THROWS_WITH(load(R"("attn_logit_softcapping": 50.0)"),
+                    ContainsSubstring("attn_logit_softcapping: only a Gemma 2 has capped scores"));
   const LlamaConfig old = load(R"("rope_theta": 2e6, "rope_local_base_freq": 500.0,
       "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 512,
       "sliding_window_pattern": 2)");
