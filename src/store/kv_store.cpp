@@ -94,15 +94,14 @@ std::size_t KvStore::copy_rows(Stream& stream, std::byte* to, const std::byte* f
 }
 
 void KvStore::begin_sweep(std::vector<KvVisit> visits) {
+  note_left_rows();
   visits_ = std::move(visits);
   if (at_home()) return;
   turns_.clear();
   std::vector<std::int64_t> things;
   for (int layer = 0; layer < shape_.layers; ++layer) {
     for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
-      const KvTraffic& rows = traffic(visits_[visit], layer);
-      const bool elsewhere = !rows.kept_elsewhere.empty() && !shape_.attended_at_home(layer);
-      if (rows.added.empty() && !elsewhere) continue;
+      if (!needs_slot(visits_[visit], layer)) continue;
       turns_.push_back(visit);
       things.push_back(thing(layer, visits_[visit].group));
     }
@@ -117,6 +116,24 @@ void KvStore::begin_sweep(std::vector<KvVisit> visits) {
       memory_.slots.forget(slot);
     }
   }
+}
+
+void KvStore::note_left_rows() {
+  for (int slot = 0; slot < memory_.slots.count(); ++slot) {
+    const std::int64_t held = memory_.slots.key(slot);
+    if (held == SlotRing::kNoKey) continue;
+    const auto layer = static_cast<int>(held / shape_.groups);
+    const auto group = static_cast<int>(held % shape_.groups);
+    const auto visit = std::ranges::find(visits_, group, &KvVisit::group);
+    if (visit == visits_.end() || !needs_slot(*visit, layer)) continue;
+    left_[static_cast<std::size_t>(held)] =
+        joined(read_rows(*visit, layer), traffic(*visit, layer).added);
+  }
+}
+
+bool KvStore::needs_slot(const KvVisit& visit, int layer) const {
+  const KvTraffic& rows = traffic(visit, layer);
+  return !rows.added.empty() || (!rows.kept_elsewhere.empty() && !shape_.attended_at_home(layer));
 }
 
 std::vector<KvRows> KvStore::read_rows(const KvVisit& visit, int layer) const {
@@ -181,7 +198,6 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
     throw std::logic_error("no slot is free for keys and values " + std::to_string(key));
   }
   plan_.advance(key);
-  left_[home] = joined(read_rows(visits_[visit], layer), traffic(visits_[visit], layer).added);
   const int slot = slots.find(key);
   slots.needed_at(slot, plan_.next_use(key));
   // The copy of what was added before has left.

@@ -161,8 +161,12 @@ class KvStore {
   /// Fills a slot for the access at position `needed_at`. Returns false if every slot holds
   /// something that is leased or needed earlier.
   bool load(std::int64_t needed_at, const Tag& tag);
+  /// Returns whether a visit reads or adds anything on the device in a layer.
+  [[nodiscard]] bool needs_slot(const KvVisit& visit, int layer) const;
   /// Returns the rows of earlier sweeps that a visit reads in a layer.
   [[nodiscard]] std::vector<KvRows> read_rows(const KvVisit& visit, int layer) const;
+  /// Notes what the sweep that has ended left in the slots that it visited.
+  void note_left_rows();
   /// Returns whether a slot has all rows that the sweep reads of what it holds.
   [[nodiscard]] bool has_all(std::int64_t held) const;
 
