@@ -54,6 +54,7 @@ NOT_RUN = {
     "python3 -m venv": "the first stage of .ci/run makes such a Python",
     "pip install huggingface_hub": "fetches a model of others, which takes gigabytes and a licence",
     "hf download": "fetches a model of others, which takes gigabytes and a licence",
+    "tests/model/compare_config_keys.py": "needs PyTorch, which takes gigabytes",
     "chromium --headless": "tests/report/browser_test.py opens a page in Chromium",
     "pngquant": "makes a picture smaller by a program of others",
 }
