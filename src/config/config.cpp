@@ -1,5 +1,5 @@
-// Loads, saves and tells apart run configs. Their keys are in config_fields.cpp, the rules between
-// keys in config_rules.cpp.
+// Loads, saves and tells apart run configs. Their keys are in *_fields.cpp, the rules between keys
+// in *_rules.cpp.
 
 #include "strata/config/config.h"
 

@@ -11,7 +11,7 @@ namespace strata {
 std::string config_reference() {
   return std::string("# Config\n\n<!-- `") + std::string(kConfigReferenceCommand) +
          R"(` makes this page.
-     Its texts are in src/config/config_fields.cpp and src/model/config.cpp. -->
+     Its texts are in src/config/*_fields.cpp and src/model/config_fields.cpp. -->
 
 A run config is a JSON file with the sections below. Keys that it leaves out have their defaults, unknown ones are an
 error, and `--set section.key=value` on the command line changes one. A *size* is a number of bytes or a text such as

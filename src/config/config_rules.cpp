@@ -1,17 +1,17 @@
 // Checks the rules of a run config that concern more than one key: keys that need or exclude each
 // other, and what a backend cannot run. What a key may be by itself, the list of fields says. Every
-// broken rule is reported by key and remedy, all of them at once.
+// broken rule is reported by key and remedy, all of them at once. Those about how a step is made
+// are in step_rules.cpp.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "config/rules.h"
 #include "strata/base/bytes.h"
 #include "strata/config/config.h"
 #include "strata/config/size_rules.h"
@@ -19,21 +19,6 @@
 
 namespace strata {
 namespace {
-
-/// Collects problems of one section, so that rules read as one line each.
-class Rules {
- public:
-  Rules(ConfigProblems& problems, std::string_view section)
-      : problems_(problems), prefix_(std::string(section) + '.') {}
-
-  void refuse_if(bool wrong, std::string_view key, std::string_view text) {
-    if (wrong) problems_.add(prefix_ + std::string(key), text);
-  }
-
- private:
-  ConfigProblems& problems_;
-  std::string prefix_;
-};
 
 void check_samples(const RunConfig& c, Rules& r) {
   const RunSection& run = c.run;
@@ -196,106 +181,6 @@ void check_data(const RunConfig& c, Rules r) {
               "needs documents, which data.synthetic has none of; set one of them to false");
   r.refuse_if(data.eos_token && *data.eos_token >= c.model.llama.vocab_size, "eos_token",
               "must be from 0 to below model.vocab_size");
-}
-
-/// In int8 backward reads other inputs than forward did, so what is kept changes the numbers: it
-/// must not depend on how much memory there is.
-void check_int8(const ScheduleSection& s, Rules& r) {
-  if (s.spill_dtype == BoundaryForm::kExact) return;
-  r.refuse_if(
-      !s.activations, "activations",
-      "must name a level with schedule.spill_dtype \"int8\", where what is kept changes the "
-      "numbers and so cannot be left to the memory there is");
-  r.refuse_if(
-      s.activation_slots && *s.activation_slots <= s.sub_batches, "activation_slots",
-      "must be at least schedule.sub_batches + 1 with schedule.spill_dtype \"int8\": forward "
-      "reads nothing back");
-}
-
-void check_schedule(const RunConfig& c, Rules r) {
-  const ScheduleSection& s = c.schedule;
-  r.refuse_if(s.resident_units && *s.resident_units > c.model.llama.num_hidden_layers + 2,
-              "resident_units", "must be from 0 to model.num_hidden_layers + 2");
-  const double sub_batch_tokens =
-      static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
-  r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
-              "times data.sequence_length must be below 2^31; use more sub_batches of fewer rows");
-  check_int8(s, r);
-  // Planner and stores have an entry for each of them.
-  constexpr double kMostBoundaries = 1 << 20;
-  const double boundaries = (static_cast<double>(c.model.llama.num_hidden_layers) + 1) *
-                            static_cast<double>(s.sub_batches);
-  r.refuse_if(boundaries > kMostBoundaries, "sub_batches",
-              "times (model.num_hidden_layers + 1) must be at most 2^20; use more rows or passes");
-  // No number of bytes may leave 64 bits.
-  constexpr double kMostElements = 0x1p56;
-  const double width = std::max(static_cast<double>(c.model.llama.hidden_size),
-                                2.0 * static_cast<double>(c.model.llama.intermediate_size));
-  const double step_tokens =
-      sub_batch_tokens * static_cast<double>(s.sub_batches) * static_cast<double>(s.passes);
-  r.refuse_if(step_tokens > kMostElements, "passes",
-              "times rows, schedule.sub_batches and data.sequence_length must be at most 2^56, the "
-              "tokens of a rank's step; use fewer of them");
-  r.refuse_if(sub_batch_tokens * width * boundaries > kMostElements, "rows",
-              "times data.sequence_length, schedule.sub_batches and the model's layers and width "
-              "must be below 2^56; use fewer of them");
-}
-
-/// A slot of the ring is free again as soon as its gradient has been used.
-void check_gradient_ring(const RunConfig& c, Rules r) {
-  const OptimizerSection& o = c.optimizer;
-  if (!o.gradient_ring) return;
-  r.refuse_if(o.timing != UpdateTiming::kOnArrival, "gradient_ring",
-              "lets gradients go as they are used, but \"before_use\" and \"speculative\" need all "
-              "of them when the norm is known; set optimizer.timing to \"on_arrival\" or this to "
-              "null");
-  r.refuse_if(c.schedule.passes > 1 && c.schedule.gradient_sums != GradientSums::kDevice,
-              "gradient_ring",
-              "has no place in which several passes are summed; set schedule.gradient_sums to "
-              "\"device\", schedule.passes to 1 (raise schedule.sub_batches instead) or this to "
-              "null");
-  const std::int64_t deferred = std::max<std::int64_t>(o.deferred_units.value_or(0), 0);
-  r.refuse_if(*o.gradient_ring < 2 || *o.gradient_ring - 2 < deferred, "gradient_ring",
-              "must be at least optimizer.deferred_units + 2: a slot for each that waits for the "
-              "next forward, one that is filled and one that is read");
-}
-
-void check_optimizer(const RunConfig& c, Rules r) {
-  const OptimizerSection& o = c.optimizer;
-  for (const double beta : o.betas) {
-    r.refuse_if(!(beta >= 0 && beta < 1), "betas", "must both be in [0, 1)");
-  }
-  const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
-  r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
-              "needs the norm of all gradients before the first update, which on_arrival does not "
-              "wait for; set optimizer.timing to \"before_use\" or \"speculative\", or "
-              "optimizer.grad_clip to null");
-  const bool speculative = o.timing == UpdateTiming::kSpeculative;
-  r.refuse_if(speculative && !o.grad_clip, "timing",
-              "\"speculative\" updates as if nothing were clipped, and nothing is without "
-              "optimizer.grad_clip; set this to \"on_arrival\" or give optimizer.grad_clip");
-  r.refuse_if(o.undo_log && !speculative, "undo_log",
-              "belongs to optimizer.timing \"speculative\"; leave it out");
-  r.refuse_if(o.gradient_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "gradient_dtype",
-              "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
-  r.refuse_if(o.moment_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "moment_dtype",
-              "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
-  r.refuse_if(o.min_lr_ratio > 0 && o.lr_schedule == LrSchedule::kConstant, "min_lr_ratio",
-              "has no effect on a constant schedule; set optimizer.lr_schedule or leave it out");
-  const bool wsd = o.lr_schedule == LrSchedule::kWsd;
-  r.refuse_if(!wsd && o.warmup_steps > c.run.steps, "warmup_steps",
-              "is above run.steps (" + std::to_string(c.run.steps) +
-                  "), so the learning rate would never reach optimizer.lr; lower it or raise "
-                  "run.steps");
-  r.refuse_if(wsd && o.wsd_decay_steps == 0, "wsd_decay_steps",
-              "is required by lr_schedule \"wsd\"; a tenth of run.steps is usual");
-  r.refuse_if(!wsd && o.wsd_decay_steps != 0, "wsd_decay_steps",
-              "belongs to optimizer.lr_schedule \"wsd\"; leave it out");
-  r.refuse_if(
-      wsd && static_cast<double>(o.warmup_steps) + static_cast<double>(o.wsd_decay_steps) >
-                 static_cast<double>(c.run.steps),
-      "warmup_steps",
-      "and wsd_decay_steps together are above run.steps (" + std::to_string(c.run.steps) + ")");
 }
 
 /// Refuses sizes that only lack their unit. Checkpoints may hold them, so reading does not.
