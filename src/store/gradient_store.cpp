@@ -1,119 +1,17 @@
 // Takes gradients home. The way of a gradient is this: accumulator on compute, reduction over ranks
 // on comm, sum of contributions where the block's row says, rounding and norms on the out lane,
-// home. The table of blocks decides between the ways; offload() follows it.
+// home. The table of blocks decides between the ways; offload() follows it. gradient_memory.cpp
+// takes the memory of all of them.
 
 #include "strata/store/gradient_store.h"
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "strata/base/bytes.h"
+#include "store/gradient_sizes.h"
 #include "strata/store/chunks.h"
-#include "strata/store/take_for_blocks.h"
 
 namespace strata {
-
-namespace {
-
-/// One chunk is added by the host while the next one lands.
-constexpr int kLandingSlots = 2;
-
-std::size_t accumulator_bytes(const Block& block, const StatePlan& plan) {
-  return static_cast<std::size_t>(block.padded_elements(plan.ranks)) *
-         size_of(accumulator_of(plan.compute));
-}
-
-/// Returns the ring of the blocks of a kind, whose slots are as large as the largest of them.
-SlotRing accumulators(const ModelLayout& layout, UnitKind kind, const StatePlan& plan,
-                      const char* name, int slots, Allocator& memory) {
-  std::size_t bytes = 0;
-  for (const Block& block : layout.blocks) {
-    if (block.kind == kind) bytes = std::max(bytes, accumulator_bytes(block, plan));
-  }
-  return {memory, Space::kDevice, name, slots, bytes};
-}
-
-bool any(const StatePlan& plan, bool (*is)(const BlockPlan&)) {
-  return std::any_of(plan.blocks.begin(), plan.blocks.end(), is);
-}
-bool summed_on_host(const BlockPlan& row) { return row.sums == SumPlace::kHost; }
-
-/// Returns how many partial sums of squares the device takes of a block's gradient, or 0 if the
-/// host takes them because the device never has the complete gradient.
-std::int64_t norm_count(const ModelLayout& layout, BlockId block, const StatePlan& plan) {
-  if (summed_on_host(plan.blocks[block])) return 0;
-  return SquaredNorm::partials(layout.blocks[block].shard_elements(plan.ranks));
-}
-
-std::int64_t largest_norm_count(const ModelLayout& layout, const StatePlan& plan) {
-  std::int64_t largest = 0;
-  for (const BlockId b : layout.blocks.ids()) {
-    largest = std::max(largest, norm_count(layout, b, plan));
-  }
-  return largest;
-}
-
-/// Returns true if the gradient that the optimizer reads is narrower than the accumulator.
-bool rounds(const StatePlan& plan) {
-  return plan.gradient != accumulator_of(plan.compute) && plan.compute != DType::kF64;
-}
-
-/// Returns the bytes of the largest layer's shard in its gradient dtype: a slot of the ring, or the
-/// passing place.
-std::size_t layer_gradient_bytes(const ModelLayout& layout, const StatePlan& plan) {
-  std::size_t largest = 0;
-  for (const BlockId b : layout.blocks.ids()) {
-    if (layout.blocks[b].kind != UnitKind::kLayer) continue;
-    largest =
-        std::max(largest, static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
-                              size_of(plan.blocks[b].gradient_dtype));
-  }
-  return largest;
-}
-
-/// Returns the bytes of the largest piece of a shard that is rounded or lands at once: a chunk, or
-/// the largest shard if that is smaller.
-std::size_t piece_bytes(const ModelLayout& layout, const StatePlan& plan) {
-  std::size_t largest = 0;
-  for (const BlockId b : layout.blocks.ids()) {
-    const std::size_t element =
-        std::max(size_of(plan.blocks[b].gradient_dtype), size_of(plan.gradient));
-    largest = std::max(
-        largest, static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) * element);
-  }
-  return std::min(plan.chunk_bytes(), largest);
-}
-
-}  // namespace
-
-GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots,
-                              Allocator& memory)
-    : embedding(accumulators(layout, UnitKind::kEmbedding, plan, "gradients.embedding", 1, memory)),
-      layers(accumulators(layout, UnitKind::kLayer, plan, "gradients.layers", layer_slots, memory)),
-      head(accumulators(layout, UnitKind::kHead, plan, "gradients.head", 1, memory)),
-      rounded(memory.allocate(Space::kDevice, "gradients.rounded",
-                              rounds(plan) ? piece_bytes(layout, plan) : 0)),
-      passing(memory.allocate(
-          Space::kDevice, "gradients.passing",
-          any(plan, [](const BlockPlan& row) { return row.gradient == Home::kPassing; })
-              ? layer_gradient_bytes(layout, plan)
-              : 0)),
-      norms(memory.tensor(Space::kDevice, "gradients.norms", DType::kF64,
-                          {largest_norm_count(layout, plan)})),
-      ring(memory, Space::kPinned, "state.gradient_ring", plan.gradient_ring,
-           layer_gradient_bytes(layout, plan)),
-      landing(memory, Space::kPinned, "gradients.landing", kLandingSlots,
-              any(plan, summed_on_host) ? piece_bytes(layout, plan) : 0) {
-  take_for_blocks(layout, plan, memory, [&](BlockId b) {
-    const bool on_host = summed_on_host(plan.blocks[b]);
-    const bool on_device = plan.blocks[b].sums == SumPlace::kDevice;
-    home_norms.push_back({memory, Space::kPinned, "gradients.norms", on_host ? 0 : 1,
-                          static_cast<std::size_t>(norm_count(layout, b, plan)) * sizeof(double)});
-    sums.push_back({memory, Space::kDevice, "gradients.sums", on_device ? 1 : 0,
-                    static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
-                        size_of(accumulator_of(plan.compute))});
-  });
-}
 
 GradientStore::GradientStore(TrainingState& state, GroupCollectives& collectives, Kernels& kernels,
                              Kernels& host_kernels, Arenas& arenas, int layer_slots)
@@ -125,15 +23,6 @@ GradientStore::GradientStore(TrainingState& state, GroupCollectives& collectives
       memory_(state.layout(), state.plan(), layer_slots, arenas),
       open_sums_(state.blocks()),
       arrivals_(state.blocks()) {}
-
-std::int64_t GradientStore::host_partials(const ModelLayout& layout, const StatePlan& plan) {
-  std::int64_t largest = 0;
-  for (const BlockId b : layout.blocks.ids()) {
-    if (!summed_on_host(plan.blocks[b])) continue;
-    largest = std::max(largest, layout.blocks[b].shard_elements(plan.ranks));
-  }
-  return SquaredNorm::partials(largest);
-}
 
 SlotRing& GradientStore::ring_of(BlockId block) {
   switch (state_.layout().blocks[block].kind) {
