@@ -1,6 +1,6 @@
 // This file has what attention's operators on the CPU have in common; they include it, and nobody
 // else. Forward and backward work row by row: a thread holds the scores of four queries (or, for dk
-// and dv, of four keys) and nothing larger. Single queries are in attention_single.cpp.
+// and dv, of four keys) and nothing larger. Single queries are in single_queries.h.
 
 #pragma once
 
