@@ -1,6 +1,6 @@
-// Writes and reads manifests. A hash at the end of the text finds what a disk or a transfer did to
-// it. What passes the hash is still read as if by a stranger: every number is checked before
-// anything is computed from it, and nothing is allocated but what the text itself has.
+// Reads the text of a manifest. What passes the hash at its end is still read as if by a stranger:
+// every number is checked before anything is computed from it, and nothing is allocated but what
+// the text itself has.
 
 #include "strata/checkpoint/manifest.h"
 
@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoint/manifest_format.h"
 #include "checkpoint/manifest_members.h"
 #include "checkpoint/manifest_rules.h"
 #include "strata/base/error.h"
-#include "strata/base/hex.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
 
@@ -19,12 +19,6 @@ namespace strata {
 namespace {
 
 using Json = nlohmann::json;
-// Keeps keys as they come, for those who read the text. Each new key is compared with all others,
-// so only this program's own texts become one.
-using OrderedJson = nlohmann::ordered_json;
-
-constexpr std::int64_t kFormat = 2;
-constexpr std::int64_t kFormatWithoutData = 1;
 
 /// A manifest that is whole, and that this program cannot read.
 class OtherFormat : public IoError {
@@ -32,51 +26,8 @@ class OtherFormat : public IoError {
   using IoError::IoError;
 };
 
-// ---- the hash at the end ------------------------------------------------------------------------
-
-// Every byte of the text is either hashed or one of these, or a digit of the hash.
-constexpr std::string_view kBeforeHash = ",\n\"xxh3\": \"";
-constexpr std::string_view kAfterHash = "\"\n}\n";
-constexpr std::size_t kHashDigits = 16;
-
-/// Returns what hex_digits() wrote, or nothing of another text.
-std::optional<std::uint64_t> parse_hex(std::string_view digits) {
-  if (digits.size() != kHashDigits) return std::nullopt;
-  std::uint64_t value = 0;
-  for (const char c : digits) {
-    const bool decimal = c >= '0' && c <= '9';
-    if (!decimal && !(c >= 'a' && c <= 'f')) return std::nullopt;
-    value = value << 4 | static_cast<std::uint64_t>(decimal ? c - '0' : c - 'a' + 10);
-  }
-  return value;
-}
-
-std::uint64_t hash_of(std::string_view text) {
-  return xxh3(std::as_bytes(std::span(text.data(), text.size())));
-}
-
-/// Throws IoError without a file's name unless `text` ends with the hash of what stands before.
-void check_hash(std::string_view text) {
-  constexpr std::size_t kEnd = kBeforeHash.size() + kHashDigits + kAfterHash.size();
-  const std::size_t hashed = text.size() < kEnd ? 0 : text.size() - kEnd;
-  const std::string_view end = text.substr(hashed);
-  const bool complete =
-      end.size() == kEnd && end.starts_with(kBeforeHash) && end.ends_with(kAfterHash);
-  const auto written =
-      complete ? parse_hex(end.substr(kBeforeHash.size(), kHashDigits)) : std::nullopt;
-  if (!written) throw IoError("does not end with its xxh3, so it was not written to its end");
-  if (const std::uint64_t found = hash_of(text.substr(0, hashed)); found != *written) {
-    throw IoError("xxh3 is " + hex_digits(*written) + ", but its text has " + hex_digits(found) +
-                  ": it is not what was written");
-  }
-}
-
-// ---- dtypes -------------------------------------------------------------------------------------
-
 constexpr DType kWeightTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
 constexpr DType kMomentTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
-
-// ---- reading ------------------------------------------------------------------------------------
 
 SliceHashes read_slice(const Json& json, const std::string& where) {
   Members members(json, where);
@@ -199,10 +150,11 @@ Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
   const std::int64_t format = members.count("format");
-  if (format < kFormatWithoutData || format > kFormat) {
-    throw OtherFormat("format: is " + std::to_string(format) + ", this program reads " +
-                      std::to_string(kFormatWithoutData) + " to " + std::to_string(kFormat) +
-                      (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
+  if (format < kManifestFormatWithoutData || format > kManifestFormat) {
+    throw OtherFormat(
+        "format: is " + std::to_string(format) + ", this program reads " +
+        std::to_string(kManifestFormatWithoutData) + " to " + std::to_string(kManifestFormat) +
+        (format > kManifestFormat ? "; use the strata that wrote it, or a later one" : ""));
   }
   Manifest manifest;
   manifest.step = members.count("step");
@@ -215,7 +167,7 @@ Manifest read(const Json& json) {
     manifest.skipped.push_back(
         read_window(window, "skipped[" + std::to_string(manifest.skipped.size()) + "]"));
   }
-  if (format > kFormatWithoutData) manifest.data = read_data(members);
+  if (format > kManifestFormatWithoutData) manifest.data = read_data(members);
   const double loss = members.number("loss");
   manifest.grad_norm = members.number("grad_norm");
   manifest.finite = members.boolean("finite");
@@ -237,122 +189,6 @@ Manifest read(const Json& json) {
   return manifest;
 }
 
-// ---- writing ------------------------------------------------------------------------------------
-
-/// Returns a text as a JSON object.
-OrderedJson object_of(const std::string& text, const char* field) {
-  try {
-    auto json = parse_json<OrderedJson>(text, JsonComments::kRefuse, DuplicateKey());
-    if (json.is_object()) return json;
-  } catch (const std::exception& e) {
-    refuse_manifest(field, json_problem(e));
-  }
-  refuse_manifest(field, "is not a JSON object");
-}
-
-OrderedJson number_or_null(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
-}
-
-OrderedJson number_or_null(const std::optional<double>& value) {
-  return value ? number_or_null(*value) : OrderedJson();
-}
-
-OrderedJson moment_of(const CheckpointTypes& types) {
-  return types.moment ? OrderedJson(name_of(*types.moment)) : OrderedJson();
-}
-
-OrderedJson to_json(const RunningNumber& number) {
-  return {{"count", number.count}, {"mean", number.mean}, {"variance", number.variance}};
-}
-
-OrderedJson to_json(const std::vector<SourceContent>& sources) {
-  OrderedJson list = OrderedJson::array();
-  for (const SourceContent& source : sources) {
-    list.push_back(
-        {{"tokens", source.tokens},
-         {"documents", source.documents ? OrderedJson(*source.documents) : OrderedJson()},
-         {"tokenizer", hex_digits(source.tokenizer_hash)},
-         {"digest", hex_digits(source.digest)}});
-  }
-  return list;
-}
-
-OrderedJson to_json(const RunData& data) {
-  OrderedJson contents;
-  if (data.contents) {
-    contents = {{"training", to_json(data.contents->training)},
-                {"validation", to_json(data.contents->validation)}};
-  }
-  return {{"contents", contents},
-          {"step_tokens", data.step_tokens},
-          {"validation_rows", data.validation_rows},
-          {"validation_since", data.validation_since}};
-}
-
-OrderedJson to_json(const std::optional<ValidatedLoss>& loss) {
-  if (!loss) return {};
-  return {{"step", loss->step}, {"loss", number_or_null(loss->loss)}};
-}
-
-/// Appends one file, one line for it and one for each slice.
-void append(std::string& text, const ManifestFile& file) {
-  text += R"({"path": )" + json_text(Json(file.path)) + R"(, "bytes": )" +
-          std::to_string(file.bytes) + R"(, "slices": [)";
-  for (std::size_t i = 0; i < file.slices.size(); ++i) {
-    const SliceHashes& slice = file.slices[i];
-    text += (i == 0 ? "\n" : ",\n");
-    text += R"(  {"begin": )" + std::to_string(slice.begin) + R"(, "end": )" +
-            std::to_string(slice.end) + R"(, "update": )" + std::to_string(slice.update) +
-            R"(, "xxh3": [)";
-    for (std::size_t w = 0; w < slice.windows.size(); ++w) {
-      text += (w == 0 ? "\"" : ", \"") + hex_digits(slice.windows[w]) + '"';
-    }
-    text += "]}";
-  }
-  text += "]}";
-}
-
-/// Returns the whole text but for its hash and what follows that.
-std::string hashed_text(const Manifest& manifest) {
-  OrderedJson skipped = OrderedJson::array();
-  for (const SampleWindow& window : manifest.skipped) {
-    skipped.push_back({{"begin", window.begin}, {"end", window.end}});
-  }
-  OrderedJson head{{"format", kFormat},
-                   {"step", manifest.step},
-                   {"updates", manifest.history.updates},
-                   {"bad_in_a_row", manifest.history.bad_in_a_row},
-                   {"loss_statistics", to_json(manifest.history.statistics.loss)},
-                   {"norm_statistics", to_json(manifest.history.statistics.grad_norm)},
-                   {"samples", manifest.samples},
-                   {"skipped", skipped},
-                   {"data", to_json(manifest.data)},
-                   {"loss", number_or_null(manifest.loss)},
-                   {"grad_norm", number_or_null(manifest.grad_norm)},
-                   {"finite", manifest.finite},
-                   {"program", manifest.program},
-                   {"weight", name_of(manifest.types.weight)},
-                   {"moment", moment_of(manifest.types)},
-                   {"model", object_of(manifest.model, "model")},
-                   {"config", object_of(manifest.config, "config")}};
-  if (manifest.validations != Validations()) {
-    head["validations"] = {{"last", to_json(manifest.validations.last)},
-                           {"best", to_json(manifest.validations.best)},
-                           {"without_gain", manifest.validations.without_gain}};
-  }
-  std::string text = "{";
-  for (const auto& [key, value] : head.items()) {
-    text += (text.size() == 1 ? "\n\"" : ",\n\"") + key + "\": " + json_text(value, 1);
-  }
-  text += ",\n\"files\": [";
-  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    text += i == 0 ? "\n " : ",\n ";
-    append(text, manifest.files[i]);
-  }
-  return text + "]";
-}
-
 }  // namespace
 
 std::int64_t samples_in(std::span<const SampleWindow> windows) {
@@ -361,23 +197,10 @@ std::int64_t samples_in(std::span<const SampleWindow> windows) {
   return samples;
 }
 
-std::string Manifest::to_string() const {
-  std::string text;
-  try {
-    text = hashed_text(*this);
-  } catch (const std::exception& e) {
-    throw IoError(std::string(kManifestName) + ": " + json_problem(e));
-  }
-  const std::string hash = hex_digits(hash_of(text));
-  text.append(kBeforeHash).append(hash).append(kAfterHash);
-  (void)parse(text, kManifestName);
-  return text;
-}
-
 Manifest Manifest::parse(std::string_view text, const std::filesystem::path& file) {
   try {
     if (text.size() > kMostManifestBytes) throw IoError("is longer than a manifest may be");
-    check_hash(text);
+    check_manifest_hash(text);
     Manifest manifest = read(parse_json<Json>(text, JsonComments::kRefuse, DuplicateKey()));
     check_manifest(manifest);
     return manifest;
