@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/sanitized.h"
 
 using namespace strata;
 
@@ -72,7 +73,7 @@ TEST_CASE("many normal numbers at once are the single ones") {
 }
 
 TEST_CASE("normal numbers follow the distribution function, deep into the tails") {
-  constexpr std::size_t kDraws = 2000000;
+  constexpr std::size_t kDraws = test::draws(2000000);
   std::vector<double> values(kDraws);
   random_normals(8, 9, 0, values);
   std::ranges::sort(values);

@@ -23,6 +23,7 @@
 #include "strata/model/families.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
+#include "support/sanitized.h"
 #include "support/tiny_model.h"
 
 namespace strata::test {
@@ -179,12 +180,12 @@ TEST_CASE("no flipped bit of any file of a checkpoint is taken", "[one_thread]")
   for (const std::string& path : checkpoints.paths()) {
     const fs::path file = Damaged::second() / path;
     const std::uint64_t bits = checkpoints.whole().open(file)->bytes() * 8;
-    for (std::uint64_t i = 0; i < 300; ++i) {
+    for (std::uint64_t i = 0; i < draws(300); ++i) {
       const std::uint64_t bit = random_bits(1, bits, i) % bits;
       checkpoints.check(path, [&](MemoryFiles& files) { flip(files, file, bit); });
     }
   }
-  CHECK(checkpoints.cases() >= 2500);
+  CHECK(checkpoints.cases() >= draws(2500));
 }
 
 TEST_CASE("no file of a checkpoint that is cut, grown, gone or emptied is taken", "[one_thread]") {
@@ -192,7 +193,7 @@ TEST_CASE("no file of a checkpoint that is cut, grown, gone or emptied is taken"
   for (const std::string& path : checkpoints.paths()) {
     const fs::path file = Damaged::second() / path;
     const std::uint64_t bytes = checkpoints.whole().open(file)->bytes();
-    for (std::uint64_t i = 0; i < 100; ++i) {
+    for (std::uint64_t i = 0; i < draws(100); ++i) {
       const std::uint64_t length = i == 0   ? 0
                                    : i == 1 ? bytes - 1
                                             : random_bits(2, bytes, i) % bytes;
@@ -213,7 +214,7 @@ TEST_CASE("no file of a checkpoint that is cut, grown, gone or emptied is taken"
       files.make_folder(file);
     });
   }
-  CHECK(checkpoints.cases() >= 1500);
+  CHECK(checkpoints.cases() >= draws(1500));
 }
 
 TEST_CASE("no file of a checkpoint that took another's place is taken") {
@@ -242,7 +243,7 @@ TEST_CASE("no fuzzed manifest of a checkpoint is taken", "[one_thread]") {
   Damaged checkpoints;
   const fs::path file = Damaged::second() / kManifestName;
   const std::string whole = text_of(checkpoints.whole(), file);
-  for (std::uint64_t i = 0; i < 1500; ++i) {
+  for (std::uint64_t i = 0; i < draws(1500); ++i) {
     auto dice = [&, n = std::uint64_t{0}](std::uint64_t below) mutable {
       return static_cast<std::size_t>(random_bits(3, i, n++) % below);
     };
@@ -258,7 +259,7 @@ TEST_CASE("no fuzzed manifest of a checkpoint is taken", "[one_thread]") {
     if (text == whole) continue;
     checkpoints.check("manifest.json", [&](MemoryFiles& files) { write_over(files, file, text); });
   }
-  CHECK(checkpoints.cases() > 1400);
+  CHECK(checkpoints.cases() > draws(1400));
 }
 
 TEST_CASE("no fuzzed header of a checkpoint's files is taken", "[one_thread]") {
@@ -267,7 +268,7 @@ TEST_CASE("no fuzzed header of a checkpoint's files is taken", "[one_thread]") {
     if (!path.ends_with(".safetensors")) continue;
     const fs::path file = Damaged::second() / path;
     const std::string whole = text_of(checkpoints.whole(), file);
-    for (std::uint64_t i = 0; i < 100; ++i) {
+    for (std::uint64_t i = 0; i < draws(100); ++i) {
       std::string text = whole;
       const auto at = static_cast<std::size_t>(random_bits(4, i, 0) % 300);
       const std::uint64_t bits = random_bits(4, i, 1);
@@ -276,7 +277,7 @@ TEST_CASE("no fuzzed header of a checkpoint's files is taken", "[one_thread]") {
       checkpoints.check(path, [&](MemoryFiles& files) { write_over(files, file, text); });
     }
   }
-  CHECK(checkpoints.cases() > 500);
+  CHECK(checkpoints.cases() > draws(500));
 }
 
 TEST_CASE("a checkpoint of another model is refused before anything is changed") {

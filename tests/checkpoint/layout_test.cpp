@@ -77,15 +77,15 @@ int value_of(BlockId block, StatePart part, std::int64_t i) {
 }
 
 template <class T>
-std::string stored(T value) {
-  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+void store(T value, char* to) {
+  std::memcpy(to, &value, sizeof(value));
 }
-std::string encoded(int value, DType dtype) {
+void encode(int value, DType dtype, char* to) {
   switch (dtype) {
-    case DType::kF64: return stored(static_cast<double>(value));
-    case DType::kF32: return stored(static_cast<float>(value));
-    case DType::kBF16: return stored(Bf16(static_cast<float>(value)));
-    default: return stored(static_cast<std::int16_t>(value));
+    case DType::kF64: return store(static_cast<double>(value), to);
+    case DType::kF32: return store(static_cast<float>(value), to);
+    case DType::kBF16: return store(Bf16(static_cast<float>(value)), to);
+    default: return store(static_cast<std::int16_t>(value), to);
   }
 }
 
@@ -94,18 +94,20 @@ std::string written_by(const StateFile& file, BlockId id, const Block& block, in
                        const CheckpointTypes& types) {
   std::string content = file.header;
   content.resize(file.bytes, '?');
-  std::vector<int> writes(file.bytes, 0);
-  std::fill_n(writes.begin(), file.header.size(), 1);
+  std::string writes(file.header.size(), '\1');
+  writes.resize(file.bytes, '\0');
   int outside = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const std::int64_t shard = block.shard_elements(ranks);
     for (const FileSlice& slice : slices_of(file, block, rank, ranks, types)) {
       CHECK(slice.begin < slice.end);
       CHECK_FALSE(slice.runs.empty());
-      for (std::uint64_t at = slice.begin; at < slice.end; ++at) {
-        ++writes.at(at);
-        content.at(at) = '\0';
-      }
+      REQUIRE(slice.end <= file.bytes);
+      // What is written twice stays marked.
+      const std::uint64_t bytes = slice.end - slice.begin;
+      const bool again = writes.find_first_not_of('\0', slice.begin) < slice.end;
+      writes.replace(slice.begin, bytes, bytes, again ? '\2' : '\1');
+      content.replace(slice.begin, bytes, bytes, '\0');
       for (const FileRun& run : slice.runs) {
         const DType dtype = dtype_of(run.part, types);
         CHECK(run.count > 0);
@@ -113,15 +115,17 @@ std::string written_by(const StateFile& file, BlockId id, const Block& block, in
         CHECK(run.begin + run.count <= shard * (rank + 1));
         for (std::int64_t i = 0; i < run.count; ++i) {
           const std::uint64_t at = run.offset + static_cast<std::uint64_t>(i) * size_of(dtype);
-          outside += at >= slice.begin && at + size_of(dtype) <= slice.end ? 0 : 1;
-          content.replace(at, size_of(dtype),
-                          encoded(value_of(id, run.part, run.begin + i), dtype));
+          if (at < slice.begin || at + size_of(dtype) > slice.end) {
+            ++outside;
+          } else {
+            encode(value_of(id, run.part, run.begin + i), dtype, content.data() + at);
+          }
         }
       }
     }
   }
   CHECK(outside == 0);
-  CHECK(std::set<int>(writes.begin(), writes.end()) == std::set<int>{1});
+  CHECK(writes.find_first_not_of('\1') == std::string::npos);
   return content;
 }
 

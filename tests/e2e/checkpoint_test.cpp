@@ -100,7 +100,7 @@ int kill_at_moments(unsigned seed, int wanted) {
 }  // namespace
 
 TEST_CASE("a run that is killed at a call that changes files goes on with its own bits", "[long]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: a sanitizer must be the first library, and so must the one that kills");
     return;
   }
@@ -108,7 +108,7 @@ TEST_CASE("a run that is killed at a call that changes files goes on with its ow
 }
 
 TEST_CASE("a run whose checkpoints are on another disk goes on when it is killed", "[long]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: as above");
     return;
   }
@@ -117,7 +117,7 @@ TEST_CASE("a run whose checkpoints are on another disk goes on when it is killed
 
 TEST_CASE("a run that is killed at any call that changes files goes on with its own bits",
           "[slow][kills]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: as above");
     return;
   }

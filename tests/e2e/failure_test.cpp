@@ -19,8 +19,8 @@ Outcome train_on_two(const Folder& folder, const std::string& fault, const std::
 }
 
 bool sanitized() {
-  if (STRATA_TESTS_SANITIZED) WARN("skipped: a sanitizer must be the first library");
-  return STRATA_TESTS_SANITIZED;
+  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
+  return kSanitized;
 }
 
 }  // namespace

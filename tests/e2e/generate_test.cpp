@@ -220,7 +220,7 @@ TEST_CASE("an output is neither overwritten nor gone on with by accident") {
 }
 
 TEST_CASE("of 200 kills none loses or doubles a completion", "[kills][long]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: a sanitizer must be the first library");
     return;
   }

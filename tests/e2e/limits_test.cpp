@@ -82,7 +82,7 @@ class ControlGroup {
 }  // namespace
 
 TEST_CASE("a run with too few addresses ends, by the limit that its threads or memory reach") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: sanitizers take more addresses than any limit leaves");
     return;
   }
@@ -115,7 +115,7 @@ TEST_CASE("a run with too few addresses ends, by the limit that its threads or m
 }
 
 TEST_CASE("what has too few addresses to be planned is not taken for what does not fit") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: sanitizers take more addresses than any limit leaves");
     return;
   }
@@ -136,7 +136,7 @@ TEST_CASE("what has too few addresses to be planned is not taken for what does n
 }
 
 TEST_CASE("a run in a control group of few processes ends, and names the group") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: the search for leaks starts a process of its own");
     return;
   }
@@ -157,7 +157,7 @@ TEST_CASE("a run in a control group of few processes ends, and names the group")
 }
 
 TEST_CASE("a run in a control group of little memory is refused by the group's limit", "[long]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: sanitizers take more memory than the group has");
     return;
   }

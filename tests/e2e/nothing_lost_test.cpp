@@ -137,7 +137,7 @@ TEST_CASE("a run the bytes of whose last whole checkpoint changed is refused, an
 }
 
 TEST_CASE("checkpoints and metrics that cannot be read are refused by their name, and not lost") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: a sanitizer must be the first library");
     return;
   }

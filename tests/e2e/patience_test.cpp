@@ -122,7 +122,7 @@ TEST_CASE("ranks run out of patience together", "[mpi]") {
 }
 
 TEST_CASE("a checkpoint that one rank alone was asked for at the end is saved by all", "[mpi]") {
-  if (STRATA_TESTS_SANITIZED) return;
+  if (kSanitized) return;
   const Folder folder;
   const std::string data = tokenize_text(folder);
   const std::string without =

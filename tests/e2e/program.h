@@ -16,18 +16,7 @@
 #include "support/catch.h"
 #include "support/json.h"
 #include "support/places.h"
-
-// Whether a sanitizer watches: some tests take what it needs itself.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STRATA_TESTS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define STRATA_TESTS_SANITIZED 1
-#endif
-#endif
-#ifndef STRATA_TESTS_SANITIZED
-#define STRATA_TESTS_SANITIZED 0
-#endif
+#include "support/sanitized.h"
 
 namespace strata::test {
 

@@ -51,8 +51,8 @@ std::string shown_by(const Folder& folder, const std::string& command, const std
 }
 
 bool sanitized() {
-  if (STRATA_TESTS_SANITIZED) WARN("skipped: a sanitizer must be the first library");
-  return STRATA_TESTS_SANITIZED;
+  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
+  return kSanitized;
 }
 
 /// The start of a command that is held at a write to a file whose path has this text, and later

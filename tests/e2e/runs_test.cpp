@@ -88,14 +88,13 @@ TEST_CASE("a signal ends a run between its steps, with a last line and an exit c
     // Twice in a row, as those send it who mean the process and its group. That both come within a
     // second is said by the clock, which a sanitizer does not let in.
     std::ofstream(folder / "clock").close();
-    const std::string clock = STRATA_TESTS_SANITIZED
-                                  ? ""
-                                  : "env STILL_CLOCK=" + (folder / "clock") +
-                                        " LD_PRELOAD=" + built("libfile_clock.so") + " ";
+    const std::string clock = kSanitized ? ""
+                                         : "env STILL_CLOCK=" + (folder / "clock") +
+                                               " LD_PRELOAD=" + built("libfile_clock.so") + " ";
     Process process(folder, clock + kProgram + train_long(folder));
     wait_for_step(folder, process, 1);
     process.send(signal);
-    if (!STRATA_TESTS_SANITIZED) process.send(signal);
+    if (!kSanitized) process.send(signal);
     CHECK(process.wait() == 75);  // what the run has done is saved
     INFO(process.text());
     check_ended_by(folder, signal == SIGINT ? "SIGINT" : "SIGTERM");

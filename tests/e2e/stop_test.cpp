@@ -16,8 +16,8 @@ namespace strata::test {
 namespace {
 
 bool sanitized() {
-  if (STRATA_TESTS_SANITIZED) WARN("skipped: a sanitizer must be the first library");
-  return STRATA_TESTS_SANITIZED;
+  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
+  return kSanitized;
 }
 
 /// The start of a command that has variables of e2e/faulty_disk.cpp for its environment.

@@ -112,7 +112,7 @@ TEST_CASE("a job of which a rank is killed ends, not by silence", "[slow][hang]"
 
 TEST_CASE("a job of which a rank throws ends with the rank's error, not by silence",
           "[slow][hang]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: a sanitizer must be the first library");
     return;
   }
@@ -132,7 +132,7 @@ TEST_CASE("a job of which a rank throws ends with the rank's error, not by silen
 
 TEST_CASE("a checkpoint that one rank alone is asked for as the run ends is saved by all",
           "[slow][hang]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: a sanitizer must be the first library");
     return;
   }
@@ -162,7 +162,7 @@ TEST_CASE("a checkpoint that one rank alone is asked for as the run ends is save
 
 TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit code",
           "[slow][hang]") {
-  if (STRATA_TESTS_SANITIZED) {
+  if (kSanitized) {
     WARN("skipped: a sanitizer must be the first library");
     return;
   }
