@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
@@ -310,7 +311,10 @@ TEST_CASE("a byte order mark is no part of a text, a record or a large file") {
   const std::string large(17 << 20, 'x');
   (void)tokenize({.inputs = {folder.write("b.txt", large)}, .output = folder.file("plain.bin")});
   (void)tokenize({.inputs = {folder.write("b.txt", mark + large)}, .output = out});
-  CHECK(text_of(out) == text_of(folder.file("plain.bin")));
+  const auto bytes = [](const std::string& file) {
+    return read_text_file(file, std::size_t{1} << 30);
+  };
+  CHECK((bytes(out) == bytes(folder.file("plain.bin"))));
 }
 
 TEST_CASE("a refused table names the command that makes records of it, with its own name") {
