@@ -137,9 +137,9 @@ struct AttentionCase {
   double score_cap = 0;
 };
 /// The head dims of cases: one that plain arithmetic computes, and those of kernels on tensor
-/// cores. On the cpu the widest one is like the others, and left out.
+/// cores. The cpu has one kernel for all: a head that its tasks have whole, and one that they cut.
 using HeadDims = std::vector<std::int64_t>;
-inline HeadDims cpu_head_dims() { return {12, 64, 128}; }
+inline HeadDims cpu_head_dims() { return {12, 128}; }
 inline HeadDims cuda_head_dims() { return {12, 64, 128, 256}; }
 [[nodiscard]] std::vector<AttentionCase> attention_cases(
     const HeadDims& head_dims = cpu_head_dims());

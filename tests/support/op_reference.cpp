@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <iomanip>
+#include <map>
+#include <span>
+#include <utility>
 
 #include "strata/base/random.h"
 #include "support/catch.h"
@@ -37,10 +40,18 @@ double rounded_to(DType dtype, double value) {
 }
 
 std::vector<double> random_values(std::uint64_t stream, std::int64_t count, DType dtype) {
-  std::vector<double> values(static_cast<std::size_t>(count));
-  random_normals(kSeed, stream, 0, values);
-  for (double& value : values) value = rounded_to(dtype, value);
-  return values;
+  // Most cases draw the same numbers: what was drawn is kept.
+  static std::map<std::pair<std::uint64_t, DType>, std::vector<double>> all;
+  std::vector<double>& drawn = all[{stream, dtype}];
+  const std::size_t had = drawn.size();
+  const auto size = static_cast<std::size_t>(count);
+  if (size > had) {
+    drawn.resize(size);
+    const std::span<double> others = std::span(drawn).subspan(had);
+    random_normals(kSeed, stream, had, others);
+    for (double& value : others) value = rounded_to(dtype, value);
+  }
+  return {drawn.begin(), drawn.begin() + count};
 }
 
 std::vector<double> random_integers(std::uint64_t stream, std::int64_t count, std::int64_t limit) {
