@@ -35,7 +35,7 @@ T contribution(int rank, std::int64_t index) {
   const std::uint64_t bits =
       random_bits(7, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(index));
   const double mantissa = static_cast<double>(bits >> 11) - 0x1p52;
-  return static_cast<T>(std::ldexp(mantissa, static_cast<int>(bits % 24)));
+  return static_cast<T>(mantissa * static_cast<double>(1 << bits % 24));
 }
 
 /// Returns the contributions of one rank at [begin, begin + count).

@@ -23,10 +23,10 @@ except ImportError as error:
 ENDS = {"chatml": "<|im_end|>", "llama2": "</s>", "llama3": "<|eot_id|>", "mistral": "</s>"}
 MARKERS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"]
 ANSWER = "the answer is yes"
-MODEL = {"vocab_size": 640, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+MODEL = {"vocab_size": 640, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
          "num_attention_heads": 4, "max_position_embeddings": 256}
 SCHEDULE = {"schedule": {"rows": 4, "sub_batches": 2}, "checkpoint": {"at_end": True},
-            "optimizer": {"lr": 0.005, "gradient_dtype": "f32"}}
+            "optimizer": {"lr": 0.01, "gradient_dtype": "f32"}}
 
 
 def write(file, value):
@@ -90,7 +90,7 @@ class Check:
         data = self.scratch / f"{name}.bin"
         self.run("tokenize", self.chats, "--tokenizer", base, "--chat-template", name, "--output", data)
         asked_of_run = {"messages": [question(7)]}
-        done = self.train(name, {"path": str(base)}, data, 80, {"sample_every": 80, "sample_prompts": [asked_of_run]},
+        done = self.train(name, {"path": str(base)}, data, 70, {"sample_every": 70, "sample_prompts": [asked_of_run]},
                           document_mask=True, packing=True)
         assert f"strata chat {self.scratch / name}," in done.stderr, done.stderr
         model = self.scratch / f"{name}-model"
@@ -159,7 +159,7 @@ class Check:
         assert ours.encode(chat) == theirs.encode(chat)
 
         self.run("tokenize", self.chats, "--tokenizer", words, "--chat-template", "chatml", "--output", data)
-        self.train(name, {"path": str(base), "tokenizer": str(words), "vocab_size": len(theirs)}, data, 80,
+        self.train(name, {"path": str(base), "tokenizer": str(words), "vocab_size": len(theirs)}, data, 70,
                    document_mask=True, packing=True)
         model = self.scratch / f"{name}-model"
         self.run("export", self.scratch / name, model)

@@ -51,7 +51,8 @@ std::vector<T> sum(const std::vector<Part>& parts, std::size_t begin, std::size_
   std::vector<T> total(count);
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     const T* const values = reinterpret_cast<const T*>(part->from) + begin;
-    for (std::size_t i = 0; i < count; ++i) total[i] += values[i];
+    T* const sums = total.data();
+    for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
   }
   return total;
 }
