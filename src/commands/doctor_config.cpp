@@ -176,7 +176,7 @@ Finding examine_memory(const RunConfig& config, const PlanOptions& options, Rank
     plan_rank(config, options, ranks, here);
     finding.found = "does not fit";
     const Setup by_rule = plan_setup(config, choices_by_rule(config), here.planned);
-    if (by_rule.snapshots) saves = saved_bytes(config, by_rule);
+    if (by_rule.saves) saves = saved_bytes(config, by_rule);
     const Setup setup = choose_placement(config, here.planned).setup;
     finding.found = fit_text(setup) + speed_text(setup, here.device, config.run.steps);
     for (const std::string& warning : {setup.host_warning(), setup.speculation_warning()}) {

@@ -31,7 +31,7 @@ namespace {
 
 /// Returns a line about what a save takes; empty if the run saves none.
 std::string save_text(const Setup& setup, const std::string& device) {
-  if (!setup.snapshots) return {};
+  if (!setup.saves) return {};
   return predict_save(setup, setup.rated(device), setup.hardware.disk_gbs).to_string();
 }
 

@@ -24,7 +24,7 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
                   parts.backend.host_kernels(), arenas_, *parts.backend.pool},
                  s.optimizer,
                  [this](const StepOutcome& outcome) {
-                   if (snapshots_) snapshots_->tell(outcome);
+                   if (saver_) saver_->tell(outcome);
                    report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);
                  }),
       idle_begin_(arenas_.arena(Space::kDevice).used()),
@@ -36,19 +36,19 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
                 s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
   static_cast<void>(take_sample_memory(s, arenas_));
-  if (!s.snapshots) return;
-  snapshots_.emplace(state_, arenas_, *parts.backend.pool, *s.snapshots);
-  optimizer_.observe(*snapshots_);
+  if (!s.saves) return;
+  saver_.emplace(state_, arenas_, *parts.backend.pool, *s.saves);
+  optimizer_.observe(*saver_);
 }
 
 TrainingEngine::Agreed TrainingEngine::agree(std::int64_t valid, const SaveKinds& due) {
-  const bool busy = snapshots_ && snapshots_->busy();
+  const bool busy = saver_ && saver_->busy();
   const auto one_if = [](bool yes) { return yes ? 1.0 : 0.0; };
   std::array<double, 4> sums{static_cast<double>(valid),  // exact below 2^53
                              one_if(busy), one_if(due.whole), one_if(due.weights)};
   world_.all_reduce_sum(sums, Channel::kSubmit);
   Agreed agreed{.valid = static_cast<std::int64_t>(sums[0]), .saves = {}};
-  if (snapshots_ && sums[1] == 0) agreed.saves = {.whole = sums[2] > 0, .weights = sums[3] > 0};
+  if (saver_ && sums[1] == 0) agreed.saves = {.whole = sums[2] > 0, .weights = sums[3] > 0};
   return agreed;
 }
 
@@ -59,7 +59,7 @@ std::unique_ptr<SampleEngine> TrainingEngine::make_samples() {
 }
 
 SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
-                                 const SnapshotWish& wish) {
+                                 const SaveWish& wish) {
   const auto parity = static_cast<std::size_t>(step % 2);
   device_.wait(step_ends_[parity]);  // at most one step ahead
   device_.throw_if_failed();
@@ -76,10 +76,10 @@ SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
     batches_.set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
   }
   step_tokens_[parity] = valid;
-  if (agreed.saves.any()) snapshots_->begin(wish.make(agreed.saves));
+  if (agreed.saves.any()) saver_->begin(wish.make(agreed.saves));
   schedule_.step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
   step_ends_[parity] = device_.stream(Lane::kHost).record();
-  if (snapshots_) snapshots_->end_step(step_ends_[parity]);
+  if (saver_) saver_->end_step(step_ends_[parity]);
   return agreed.saves;
 }
 

@@ -37,7 +37,7 @@ void TrainingLayout::list_fixed_memory() {
   static_cast<void>(take_boundary_gradients(activations, plan));
   static_cast<void>(Llama::Memory::rope_tables(spec, sizes, plan));
   static_cast<void>(take_sample_memory(*this, plan));
-  if (snapshots) SnapshotWriter::Memory(*model, state, *snapshots, plan);
+  if (saves) StateSaver::Memory(*model, state, *saves, plan);
 }
 
 void TrainingLayout::add_activations() {

@@ -85,9 +85,9 @@ class MemoryRules {
 
   /// Stages what the host still has memory for, where nobody said how much.
   void place_staging() {
-    if (!s_.snapshots || in_.given.checkpoint.staging) return;
-    s_.snapshots->staging = in_.room.left_to_stage(s_.use());
-    SnapshotWriter::Memory::add_staging(*s_.model, s_.state, s_.snapshots->staging, s_.plan);
+    if (!s_.saves || in_.given.checkpoint.staging) return;
+    s_.saves->staging = in_.room.left_to_stage(s_.use());
+    StateSaver::Memory::add_staging(*s_.model, s_.state, s_.saves->staging, s_.plan);
   }
 
  private:

@@ -85,9 +85,9 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   s.walk = {.layers = layers, .cells = s.activations.cells};
   if (config.checkpoint.enabled()) {
     const StatePlan state = plan_state(*s.model, s.choices);
-    s.snapshots = {.types = checkpoint_types(state),
-                   .writers = to_int(config.checkpoint.writers),
-                   .staging = config.checkpoint.staging ? config.checkpoint.staging->bytes : 0};
+    s.saves = {.types = checkpoint_types(state),
+               .writers = to_int(config.checkpoint.writers),
+               .staging = config.checkpoint.staging ? config.checkpoint.staging->bytes : 0};
   }
   if (config.run.sample_every > 0) s.samples = make_sample_setup(config, 0);
   constexpr int kWeightSlots = 3;  // one computes while two load

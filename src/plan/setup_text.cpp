@@ -44,22 +44,21 @@ std::string Setup::to_string() const {
          "activations kept on the device, " + kept_text() +
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
-         " bytes per parameter over all ranks: " + state_text() + "\n" + snapshots_text() +
+         " bytes per parameter over all ranks: " + state_text() + "\n" + saves_text() +
          (samples ? "samples: " + samples_text(*samples) + "\n" : "") +
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 
-std::string Setup::snapshots_text() const {
-  if (!snapshots) return {};
+std::string Setup::saves_text() const {
+  if (!saves) return {};
   const std::size_t staged = plan.bytes(Space::kPageable, "checkpoint.staging") +
                              plan.bytes(Space::kPinned, "checkpoint.staging");
-  const CheckpointLayout files = make_checkpoint_layout(*model, snapshots->types);
+  const CheckpointLayout files = make_checkpoint_layout(*model, saves->types);
   std::string text =
       "checkpoints: " + format_bytes(files.bytes()) + " of all ranks; " + format_bytes(staged) +
       " of this rank's share is copied before it is written, and holds up no update\n";
   if (weights_every_steps) {
-    const CheckpointLayout weights =
-        make_checkpoint_layout(*model, snapshots->types.weights_alone());
+    const CheckpointLayout weights = make_checkpoint_layout(*model, saves->types.weights_alone());
     text += "weights alone: " + format_bytes(weights.bytes()) + " of all ranks, every " +
             std::to_string(*weights_every_steps) + " steps\n";
   }

@@ -29,16 +29,16 @@ std::vector<std::size_t> submit_steps(const TrainingLayout& layout, const DrySte
   TrainingEngine engine(layout, {backend, *world, collectives},
                         [](const StepOutcome&, std::int64_t) {});
   const auto saves = [&](const SaveKinds&) {
-    SnapshotWriter& writer = *engine.snapshots();
+    StateSaver& saver = *engine.saver();
     return Saves{std::make_shared<CheckpointSave>(SaveParts{.files = *files,
                                                             .world = *world,
                                                             .shard = *shard,
                                                             .replica = state.replica,
                                                             .model = *layout.model,
-                                                            .layout = writer.layout(),
+                                                            .layout = saver.layout(),
                                                             .small_files = no_files,
-                                                            .writers = writer.writers(),
-                                                            .buffers = writer.buffers(),
+                                                            .writers = saver.writers(),
+                                                            .buffers = saver.buffers(),
                                                             .folder = {},
                                                             .retention = {}},
                                                   Manifest{}, "on paper")};

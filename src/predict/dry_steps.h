@@ -21,7 +21,7 @@ namespace strata {
 /// Which steps are submitted, from the first of a run on.
 struct DrySteps {
   int steps = 1;
-  std::optional<int> saved = std::nullopt;  ///< a snapshot is taken of the state after this one
+  std::optional<int> saved = std::nullopt;  ///< the state after this one is saved
 };
 
 /// Submits steps, and what is then left of their updates. `start` is called when the machine is set

@@ -107,10 +107,9 @@ void reduce_layers(const TrainingLayout& whole, int layers, TrainingLayout& s) {
     s.choices.gradient_ring = std::min(
         layers, std::max(scaled(whole.choices.gradient_ring), s.choices.deferred_units + 2));
   }
-  if (whole.snapshots) {
+  if (whole.saves) {
     const double share = static_cast<double>(blocks) / all;
-    s.snapshots->staging =
-        static_cast<std::size_t>(share * static_cast<double>(whole.snapshots->staging));
+    s.saves->staging = static_cast<std::size_t>(share * static_cast<double>(whole.saves->staging));
   }
   if (whole.choices.undo_log) {
     const std::vector<BlockId> found =

@@ -1,4 +1,4 @@
-// Predicts a save by steps on paper, with a snapshot and without. A block's next update is the only
+// Predicts a save by steps on paper, with the save and without. A block's next update is the only
 // work that ever waits for a save, and each block has it within two steps of the mark. A few steps
 // therefore show all of the delay, however long the disk then goes on writing.
 
@@ -67,7 +67,7 @@ SavePrediction predict_save(const TrainingLayout& layout, const RatedDevice& dev
                             std::optional<double> disk_gbs) {
   SavePrediction p{.disk_gbs = disk_gbs};
   if (!disk_gbs) return p;
-  const CheckpointLayout files = make_checkpoint_layout(*layout.model, layout.snapshots->types);
+  const CheckpointLayout files = make_checkpoint_layout(*layout.model, layout.saves->types);
   p.write_s = static_cast<double>(files.bytes()) / (*disk_gbs * 1e9);
   KnownRates known = rates_of(layout, device);
   p.unknown = why_unpredictable(layout, device, known);

@@ -19,11 +19,11 @@ Checkpointer::Checkpointer(const CheckpointPlace& place, const RunConfig& config
     : place_(place),
       config_(config),
       setup_(setup),
-      writer_(*engine.snapshots()),
-      weights_(make_checkpoint_layout(*setup.model, setup.snapshots->types.weights_alone())),
+      saver_(*engine.saver()),
+      weights_(make_checkpoint_layout(*setup.model, setup.saves->types.weights_alone())),
       groups_(groups),
-      small_files_(agreed_small_files(place, config, setup, writer_.layout(), groups.world())),
-      expected_s_(write_gbs > 0 ? static_cast<double>(writer_.layout().bytes()) / 1e9 / write_gbs
+      small_files_(agreed_small_files(place, config, setup, saver_.layout(), groups.world())),
+      expected_s_(write_gbs > 0 ? static_cast<double>(saver_.layout().bytes()) / 1e9 / write_gbs
                                 : 0) {}
 
 Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples) {
@@ -41,13 +41,13 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.config = write_fields(config_);
   ++saves_;
   std::uint64_t bytes = 0;
-  if (kinds.whole) bytes += writer_.layout().bytes();
+  if (kinds.whole) bytes += saver_.layout().bytes();
   if (kinds.weights) bytes += weights_.bytes();
   const auto sharers = static_cast<std::uint64_t>(groups_.shard().size());
   work_.begin("saving a checkpoint", {.total = bytes / sharers});
   Saves saves;
   if (kinds.whole) {
-    saves.push_back(make_save(facts, writer_.layout(), kCheckpointsName,
+    saves.push_back(make_save(facts, saver_.layout(), kCheckpointsName,
                               {.keep = config.keep,
                                .keep_best = config.keep_best,
                                .milestone_steps = config.milestone_steps}));
@@ -74,8 +74,8 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
           .model = *setup_.model,
           .layout = layout,
           .small_files = small_files_,
-          .writers = writer_.writers(),
-          .buffers = writer_.buffers(),
+          .writers = saver_.writers(),
+          .buffers = saver_.buffers(),
           .folder = place_.run() / folder,
           .retention = retention,
           .commit = facts.step == validation_of_ ? CommitWhen::kValidated : CommitWhen::kWritten,
@@ -84,15 +84,15 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
 }
 
 std::vector<SaveReport> Checkpointer::take_reports() {
-  std::vector<SaveReport> reports = writer_.take_reports();
+  std::vector<SaveReport> reports = saver_.take_reports();
   if (!reports.empty()) work_.end();
   return reports;
 }
 
 void Checkpointer::save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
                             const std::function<void()>& meanwhile) {
-  writer_.write_now(make_saves(kinds, steps, samples));
-  writer_.wait(meanwhile);
+  saver_.write_now(make_saves(kinds, steps, samples));
+  saver_.wait(meanwhile);
 }
 
 }  // namespace strata

@@ -196,7 +196,7 @@ SaveCounts most_more_saves(const CheckpointSection& config, std::int64_t steps,
 }
 
 SaveSizes save_sizes(const Setup& setup) {
-  const CheckpointTypes& types = setup.snapshots->types;
+  const CheckpointTypes& types = setup.saves->types;
   return {.whole = make_checkpoint_layout(*setup.model, types).bytes(),
           .weights = make_checkpoint_layout(*setup.model, types.weights_alone()).bytes()};
 }

@@ -111,7 +111,7 @@ void Session::plan(const ModelSpec& spec, WorkProgress& work) {
     if (!warning.empty()) log::warn("{}", warning);
   }
   work.begin("testing the disk of checkpoints");
-  if (!setup_.snapshots) return;
+  if (!setup_.saves) return;
   const DiskFindings disk = require_disk(*hooks_.checkpoints, resolved_, setup_, ranks_);
   write_gbs_ = disk.write_gbs;
   if (!disk.warning.empty()) log::warn("{}", disk.warning);
@@ -133,7 +133,7 @@ void Session::assemble(WorkProgress& work) {
   set_start_state(resolved_, hooks_, *engine_, *backend_.pool, ranks_, work);
   work.end();
   // It copies files of the checkpoint that were verified as it was loaded.
-  if (setup_.snapshots) {
+  if (setup_.saves) {
     checkpoints_.emplace(*hooks_.checkpoints, resolved_, setup_, write_gbs_, *engine_, *groups_);
   }
   startup_.weights_s = lap();

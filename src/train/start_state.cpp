@@ -39,7 +39,7 @@ void load_checkpoint(const CheckpointPlace& place, const std::function<void()>& 
   // The buffers of saves are made for the files of this run. Where it saves nothing, or the
   // checkpoint's files have other dtypes, others are taken for as long as it is read.
   const std::size_t each = window_bytes(from.manifest);
-  WindowBuffers* buffers = engine.snapshots() != nullptr ? &engine.snapshots()->buffers() : nullptr;
+  WindowBuffers* buffers = engine.saver() != nullptr ? &engine.saver()->buffers() : nullptr;
   std::vector<std::byte> memory;
   std::optional<WindowBuffers> own;
   if (buffers == nullptr || buffers->bytes_each() < each) {

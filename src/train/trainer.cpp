@@ -240,7 +240,7 @@ void Trainer::trace(std::int64_t step) {
   log::info("updates {}", to_string(updates));
   const Prediction predicted = predict(session_.setup(), session_.rated_device());
   if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
-  if (session_.setup().snapshots) log::info("{}", session_.predict_save().to_string());
+  if (session_.setup().saves) log::info("{}", session_.predict_save().to_string());
   report_finished();  // their lines stand before what the trace says of them
   if (report_) report_->trace(step, recorder_, lanes, updates);
   recorder_.clear();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "predict/paper_machines.h"
-#include "strata/checkpoint/snapshot_writer.h"
+#include "strata/checkpoint/state_saver.h"
 #include "strata/model/families.h"
 #include "support/catch.h"
 #include "support/predictions.h"
@@ -83,7 +83,7 @@ TEST_CASE("a save writes its files and copies through host memory and the link")
   RunConfig config = saving(0);
   const Setup setup = make_setup(config, 0, 1, {});
   const auto files =
-      static_cast<double>(make_checkpoint_layout(*setup.model, setup.snapshots->types).bytes());
+      static_cast<double>(make_checkpoint_layout(*setup.model, setup.saves->types).bytes());
   check_near(predicted(config, 2e-3).write_s, files / 2e6);
   CHECK(predicted(config).copy_s == 0);
   config.checkpoint.staging = ByteSize{state_bytes(config)};

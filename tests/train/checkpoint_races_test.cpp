@@ -1,4 +1,4 @@
-// Checks the order of what snapshots submit among the work of steps: from the mark past the next
+// Checks the order of what saves submit among the work of steps: from the mark past the next
 // updates nothing may touch the same bytes unordered, and each wait that holds this up must be
 // found when it is left out.
 
@@ -66,8 +66,8 @@ void check_races(const std::vector<Numbers>& all, std::size_t stagings) {
         trace_saves(r, config, numbers.ranks, {}, kinds);
         CHECK(first_race(r) == "");
         const std::size_t blocks = 5;
-        CHECK(r.find("write_snapshot").size() == 2 * blocks);
-        CHECK(r.find("commit_snapshot").size() == 2);
+        CHECK(r.find("write_state").size() == 2 * blocks);
+        CHECK(r.find("commit_saves").size() == 2);
       }
       ++turn;
     }
@@ -102,7 +102,7 @@ TEST_CASE("steps from the mark past the next updates have no race") {
   check_races({{.tied = true}, {.moments = DType::kBF16, .passes = 3}, {.ranks = 2}}, 1);
 }
 
-TEST_CASE("snapshots have no race, whatever the placement and the staging", "[slow]") {
+TEST_CASE("saves have no race, whatever the placement and the staging", "[slow]") {
   check_races({{},
                {.tied = true},
                {.moments = DType::kBF16, .passes = 3},
@@ -117,11 +117,11 @@ TEST_CASE("an update that does not wait until the state was written is found") {
        {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative}) {
     INFO(enum_name(kUpdateTimingNames, timing));
     const auto host = trace_without(WaitFor::kSaved, {.timing = timing}, Staged::kNone);
-    CHECK(has_race(*host, "write_snapshot", "adamw"));
+    CHECK(has_race(*host, "write_state", "adamw"));
     // State that travels comes home while its old bytes are written.
     const auto shuttle = trace_without(
         WaitFor::kSaved, {.timing = timing, .deferred = 1, .interleave = 1}, Staged::kNone);
-    CHECK(has_race(*shuttle, "write_snapshot", "copy"));
+    CHECK(has_race(*shuttle, "write_state", "copy"));
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("an update that does not wait until weights alone were written is foun
   config.debug.poison_slots = false;
   Recorder r;
   trace_saves(r, config, 1, WaitFor::kSaved, {.weights = true});
-  CHECK(has_race(r, "write_snapshot", "adamw"));
+  CHECK(has_race(r, "write_state", "adamw"));
 }
 
 TEST_CASE("state that is written before it is final is found") {
@@ -138,7 +138,7 @@ TEST_CASE("state that is written before it is final is found") {
        {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative}) {
     INFO(enum_name(kUpdateTimingNames, timing));
     CHECK(has_race(*trace_without(WaitFor::kUpdated, {.timing = timing}, Staged::kNone),
-                   "write_snapshot", "adamw"));
+                   "write_state", "adamw"));
     CHECK(has_race(
         *trace_without(WaitFor::kUpdated, {.timing = timing, .interleave = 1}, Staged::kAll),
         "stage_state", "copy"));
@@ -146,23 +146,22 @@ TEST_CASE("state that is written before it is final is found") {
 }
 
 TEST_CASE("staged state that is written before it was copied is found") {
-  CHECK(has_race(*trace_without(WaitFor::kArrived, {}, Staged::kAll), "write_snapshot",
-                 "stage_state"));
-  CHECK(has_race(*trace_without(WaitFor::kArrived, {.resident = 5}, Staged::kNone),
-                 "write_snapshot", "copy"));
-}
-
-TEST_CASE("state that is staged where the last snapshot is still read is found") {
   CHECK(
-      has_race(*trace_without(WaitFor::kReuse, {}, Staged::kAll), "write_snapshot", "stage_state"));
-  CHECK(has_race(*trace_without(WaitFor::kReuse, {.resident = 5}, Staged::kNone), "write_snapshot",
+      has_race(*trace_without(WaitFor::kArrived, {}, Staged::kAll), "write_state", "stage_state"));
+  CHECK(has_race(*trace_without(WaitFor::kArrived, {.resident = 5}, Staged::kNone), "write_state",
                  "copy"));
 }
 
-TEST_CASE("a snapshot ends behind what decides its step") {
+TEST_CASE("state that is staged where the last save still reads is found") {
+  CHECK(has_race(*trace_without(WaitFor::kReuse, {}, Staged::kAll), "write_state", "stage_state"));
+  CHECK(has_race(*trace_without(WaitFor::kReuse, {.resident = 5}, Staged::kNone), "write_state",
+                 "copy"));
+}
+
+TEST_CASE("a save ends behind what decides its step") {
   const auto unordered = [](const Recorder& r) {
     const std::size_t decide = r.find("decide").at(0);
-    const std::size_t commit = r.find("commit_snapshot").at(0);
+    const std::size_t commit = r.find("commit_saves").at(0);
     return r.may_overlap(decide, commit);
   };
   // Staged and resident alone: their copies do not wait for the host lane's later tasks.

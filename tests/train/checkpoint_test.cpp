@@ -334,7 +334,7 @@ TEST_CASE("a checkpoint's files hold the weights and moments of the run") {
   }
 }
 
-TEST_CASE("training runs past a snapshot that is staged while its files wait") {
+TEST_CASE("training runs past a save that is staged while its files wait") {
   const Numbers numbers;
   const Stopped stopped = run_and_stop(numbers, {1, kSteps});
   for (const Placement& placement : placements_of(numbers)) {
@@ -472,7 +472,7 @@ TEST_CASE("a validation right behind the mark changes nothing of the checkpoint"
   }
 }
 
-TEST_CASE("what snapshots take is planned to the byte") {
+TEST_CASE("what saves take is planned to the byte") {
   for (const Numbers& numbers : {Numbers{.moments = DType::kBF16}, Numbers{.dtype = DType::kF64}}) {
     for (const Placement& placement : placements_of(numbers)) {
       std::size_t nothing_staged = 0;

@@ -1,5 +1,5 @@
 // Whole runs of a tiny model that save checkpoints, and go on from them, with files in memory.
-// Tests of snapshots and of resumption compare what such runs leave with what others leave that
+// Tests of saves and of resumption compare what such runs leave with what others leave that
 // saved nothing, or stopped where the checkpoint was taken.
 #pragma once
 

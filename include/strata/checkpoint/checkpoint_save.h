@@ -135,7 +135,7 @@ class CheckpointSave {
   SaveReport report_;
 };
 
-/// The saves of one snapshot, of a kind each.
+/// The saves of the state after one step, of a kind each.
 using Saves = std::vector<std::shared_ptr<CheckpointSave>>;
 
 /// Returns the name of the checkpoint of a step: "step-00001000".

@@ -19,7 +19,7 @@ enum class Lane : std::uint8_t {
   kOut,            ///< device to host: gradients, activations, losses, state; updates
   kComm,           ///< collectives
   kHost,           ///< tasks on a host thread: optimizer, sums, metrics
-  kSave,           ///< tasks on a second host thread: snapshots of the state go to files
+  kSave,           ///< tasks on a second host thread: saves of the state go to files
 };
 inline constexpr int kLaneCount = 7;
 /// The lanes whose work is host tasks on every backend.

@@ -32,7 +32,7 @@ struct EngineParts {
 };
 
 /// Says as what a rank wants the state after a step to be saved, and makes the saves.
-struct SnapshotWish {
+struct SaveWish {
   SaveKinds due{};  ///< on this rank; what is due on one is saved by all
   std::function<Saves(const SaveKinds& agreed)> make = nullptr;
 };
@@ -52,7 +52,7 @@ class TrainingEngine final : public Engine {
   /// Submits a step, pass by pass filled by `fill`. Blocks first until at most one earlier step is
   /// unfinished. Returns as what the state after it is being saved: as what any rank wishes,
   /// unless a rank is busy with the save before. Throws what an earlier step's work threw.
-  SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
+  SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SaveWish& wish = {});
 
   /// Goes on after these steps, see Optimizer::resume.
   void resume(const StepHistory& history) { optimizer_.resume(history); }
@@ -63,8 +63,8 @@ class TrainingEngine final : public Engine {
   [[nodiscard]] Optimizer& optimizer() { return optimizer_; }
   [[nodiscard]] BatchStore& batches() { return batches_; }
   [[nodiscard]] Schedule& schedule() { return schedule_; }
-  /// Returns what takes snapshots, or null if the layout has none.
-  [[nodiscard]] SnapshotWriter* snapshots() { return snapshots_ ? &*snapshots_ : nullptr; }
+  /// Returns what saves the state, or null if the layout has no saves.
+  [[nodiscard]] StateSaver* saver() { return saver_ ? &*saver_ : nullptr; }
   /// Returns what continues sequences with the weights as they are, in memory that is idle between
   /// steps. The layout has samples, all work is done, and what is returned is gone before the next
   /// step is submitted.
@@ -95,7 +95,7 @@ class TrainingEngine final : public Engine {
   Llama model_;
   std::size_t samples_begin_;  ///< in the pinned arena
   Schedule schedule_;
-  std::optional<SnapshotWriter> snapshots_;
+  std::optional<StateSaver> saver_;
 
   std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
   std::array<std::int64_t, 2> step_tokens_{};

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "strata/checkpoint/snapshot_writer.h"
+#include "strata/checkpoint/state_saver.h"
 #include "strata/engine/layout.h"
 #include "strata/engine/sample_layout.h"
 #include "strata/engine/state_choices.h"
@@ -32,8 +32,8 @@ struct TrainingLayout : Layout {
   KeepPlan kept;
   Walk walk;
   OptimizerOptions optimizer;
-  std::optional<SnapshotPlan> snapshots;  ///< absent: the run saves no checkpoints
-  std::optional<SampleLayout> samples;    ///< absent: the run takes none
+  std::optional<SavePlan> saves;        ///< absent: the run saves no checkpoints
+  std::optional<SampleLayout> samples;  ///< absent: the run takes none
   int activation_slots = 0;
   int gradient_slots = 0;
 

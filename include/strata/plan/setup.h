@@ -55,7 +55,7 @@ struct Setup : TrainingLayout {
   [[nodiscard]] std::string spilled_text() const;
   /// Returns what a checkpoint has, and what of it is copied before it is written; empty if the
   /// run saves none.
-  [[nodiscard]] std::string snapshots_text() const;
+  [[nodiscard]] std::string saves_text() const;
   /// Returns the FLOPs per token that backward spends on computing again what forward neither kept
   /// nor spilled.
   [[nodiscard]] double recompute_flops_per_token() const;

@@ -1,5 +1,5 @@
 // Predicts what a save costs: how long it writes and copies, and how long training waits for it. A
-// dry run with a snapshot is compared with one without. `plan` and `train` print it.
+// dry run with a save is compared with one without. `plan` and `train` print it.
 
 #pragma once
 
@@ -25,8 +25,7 @@ struct SavePrediction {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Predicts a save amid steps, on a device and a disk of this rate. The layout has
-/// snapshots.
+/// Predicts a save amid steps, on a device and a disk of this rate. The layout has saves.
 [[nodiscard]] SavePrediction predict_save(const TrainingLayout& layout, const RatedDevice& device,
                                           std::optional<double> disk_gbs);
 

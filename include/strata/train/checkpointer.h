@@ -18,7 +18,7 @@
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
-#include "strata/checkpoint/snapshot_writer.h"
+#include "strata/checkpoint/state_saver.h"
 #include "strata/comm/ranks.h"
 #include "strata/engine/training_engine.h"
 #include "strata/plan/setup.h"
@@ -28,7 +28,7 @@ namespace strata {
 
 class Checkpointer {
  public:
-  /// All arguments outlive it. The engine has a writer of snapshots. Throws IoError if a file of
+  /// All arguments outlive it. The engine has a saver. Throws IoError if a file of
   /// the imported model that goes into every checkpoint cannot be read.
   /// `write_gbs` is what require_disk() (save_room.h) has found.
   Checkpointer(const CheckpointPlace& place, const RunConfig& config, const Setup& setup,
@@ -46,16 +46,16 @@ class Checkpointer {
   void validated(const Validations& validations) {
     validations_ = validations;
     validation_of_.reset();
-    writer_.validated(validations);
+    saver_.validated(validations);
   }
   /// Writes the state as it is, which is that behind so many steps, and blocks until it is
   /// committed or has failed. Everything that was submitted is done. `meanwhile` is as of wait().
   void save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
                 const std::function<void()>& meanwhile = nullptr);
   /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
-  void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
+  void wait(const std::function<void()>& meanwhile = nullptr) { saver_.wait(meanwhile); }
   /// Returns how many saves are under way: one, or none. One whose reports were not taken counts.
-  [[nodiscard]] int under_way() const { return writer_.busy() ? 1 : 0; }
+  [[nodiscard]] int under_way() const { return saver_.busy() ? 1 : 0; }
   /// Returns what came of the saves that have ended since the last call.
   [[nodiscard]] std::vector<SaveReport> take_reports();
   /// Returns the files that every checkpoint has beside the state and its manifest.
@@ -72,7 +72,7 @@ class Checkpointer {
   const CheckpointPlace& place_;
   const RunConfig& config_;  ///< resolved
   const Setup& setup_;
-  SnapshotWriter& writer_;
+  StateSaver& saver_;
   CheckpointLayout weights_;  ///< of weights alone
   RankGroups& groups_;
   std::vector<SmallFile> small_files_;

@@ -38,7 +38,7 @@ struct SaveSizes {
   std::uint64_t whole = 0;
   std::uint64_t weights = 0;
 };
-/// Returns the sizes of the saves of a setup that has snapshots.
+/// Returns the sizes of the saves of a setup that has saves.
 [[nodiscard]] SaveSizes save_sizes(const Setup& setup);
 /// Returns the bytes of so many saves, or the largest number where they are more than that.
 [[nodiscard]] std::uint64_t bytes_of(const SaveCounts& counts, const SaveSizes& sizes);

@@ -108,7 +108,7 @@ class Session {
   /// Returns how the run is laid out in memory.
   [[nodiscard]] const Setup& setup() const { return setup_; }
   /// Returns what a save should take, by hardware.disk_gbs or else by what was written at the
-  /// start. The setup has snapshots.
+  /// start. The setup has saves.
   [[nodiscard]] SavePrediction predict_save() const;
   /// Returns what was chosen by prediction.
   [[nodiscard]] const std::vector<PlacementChoice>& choices() const { return choices_; }

@@ -1,6 +1,6 @@
 // A lane of host tasks of a CUDA device, beside the streams: `host`, where sums, norms and AdamW
-// run, and `save`, where snapshots are written. The device owns both, the submitting thread submits
-// to them, and each has one thread that does the work, in order, and makes no CUDA call. An
+// run, and `save`, where checkpoints are written. The device owns both, the submitting thread
+// submits to them, and each has one thread that does the work, in order, and makes no CUDA call. An
 // exception of a task is kept in the context for the device to throw.
 #pragma once
 

@@ -1,8 +1,8 @@
-// Submits the writes of a save, in the order in which blocks become final, and staged ones
-// last: nobody waits for those. All of them are tasks of one lane, so a save is written front
-// to back, and its commit comes after all of them.
+// Submits the writes of saves, in the order in which blocks become final, and staged ones last:
+// nobody waits for those. All of them are tasks of one lane, so a save is written front to back,
+// and its commit comes after all of them.
 
-#include "strata/checkpoint/snapshot_writer.h"
+#include "strata/checkpoint/state_saver.h"
 
 #include <algorithm>
 #include <chrono>
@@ -130,12 +130,12 @@ std::vector<BlockId> update_order(const StatePlan& plan) {
   return order;
 }
 
-SnapshotWriter::Memory::Memory(const ModelLayout& layout, const StatePlan& plan,
-                               const SnapshotPlan& snapshots, Allocator& memory) {
-  buffer_bytes = window_bytes(layout, snapshots.types) + kFileAlignment;
-  buffers_bytes = static_cast<std::size_t>(snapshots.writers) * buffer_bytes + kFileAlignment;
+StateSaver::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, const SavePlan& saves,
+                           Allocator& memory) {
+  buffer_bytes = window_bytes(layout, saves.types) + kFileAlignment;
+  buffers_bytes = static_cast<std::size_t>(saves.writers) * buffer_bytes + kFileAlignment;
   buffers = memory.allocate(Space::kPageable, "checkpoint.buffers", buffers_bytes);
-  const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, snapshots.staging);
+  const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, saves.staging);
   passage = memory.allocate(Space::kPinned, "checkpoint.passage", passage_bytes(layout, plan));
   const auto take = [&](BlockId b) {
     staged.push_back(copied[b] != 0 ? take_copy(layout, plan, b, memory) : BlockState{});
@@ -145,8 +145,8 @@ SnapshotWriter::Memory::Memory(const ModelLayout& layout, const StatePlan& plan,
   take_for_blocks(layout, plan, memory, take, copied);
 }
 
-void SnapshotWriter::Memory::add_staging(const ModelLayout& layout, const StatePlan& plan,
-                                         std::size_t staging, Allocator& memory) {
+void StateSaver::Memory::add_staging(const ModelLayout& layout, const StatePlan& plan,
+                                     std::size_t staging, Allocator& memory) {
   const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, staging);
   const auto take = [&](BlockId b) {
     if (copied[b] != 0) static_cast<void>(take_copy(layout, plan, b, memory));
@@ -154,8 +154,7 @@ void SnapshotWriter::Memory::add_staging(const ModelLayout& layout, const StateP
   take_for_blocks(layout, plan, memory, take, copied);
 }
 
-SnapshotWriter::SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool& pool,
-                               const SnapshotPlan& plan)
+StateSaver::StateSaver(TrainingState& state, Arenas& arenas, ThreadPool& pool, const SavePlan& plan)
     : state_(state),
       device_(arenas.device()),
       pool_(pool),
@@ -175,7 +174,7 @@ SnapshotWriter::SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool&
 }
 
 /// Returns that everything is written into which state is copied.
-Accesses SnapshotWriter::staging() const {
+Accesses StateSaver::staging() const {
   Accesses all;
   for (const BlockState& to : memory_.staged) {
     for (const auto tensor : kUpdatedTensors) {
@@ -185,7 +184,7 @@ Accesses SnapshotWriter::staging() const {
   return all;
 }
 
-void SnapshotWriter::touch_staging() {
+void StateSaver::touch_staging() {
   constexpr std::size_t kPage = 4096;
   const std::vector<ByteRange> ranges = staging().writes;
   writers_.parallel_for(static_cast<std::int64_t>(ranges.size()), 1,
@@ -200,7 +199,7 @@ void SnapshotWriter::touch_staging() {
                         });
 }
 
-std::size_t SnapshotWriter::staged_bytes() const {
+std::size_t StateSaver::staged_bytes() const {
   std::size_t bytes = 0;
   for (const BlockState& to : memory_.staged) {
     for (const auto tensor : kUpdatedTensors) {
@@ -210,8 +209,8 @@ std::size_t SnapshotWriter::staged_bytes() const {
   return bytes;
 }
 
-/// Returns the tensors of a block that the save under way needs.
-std::vector<SnapshotWriter::Tensor> SnapshotWriter::wanted_tensors(const BlockState& block) const {
+/// Returns the tensors of a block that the saves under way need.
+std::vector<StateSaver::Tensor> StateSaver::wanted_tensors(const BlockState& block) const {
   if (weights_alone_) return {&BlockState::weight};
   std::vector<Tensor> wanted;
   std::ranges::copy_if(kUpdatedTensors, std::back_inserter(wanted),
@@ -219,7 +218,7 @@ std::vector<SnapshotWriter::Tensor> SnapshotWriter::wanted_tensors(const BlockSt
   return wanted;
 }
 
-void SnapshotWriter::begin(Saves saves) {
+void StateSaver::begin(Saves saves) {
   saves_ = std::move(saves);
   weights_alone_ =
       std::ranges::all_of(saves_, [](const auto& save) { return save->weights_alone(); });
@@ -234,12 +233,12 @@ void SnapshotWriter::begin(Saves saves) {
     listeners_ = saves_;
     ended_ = false;
   }
-  lane_.host_task("begin_snapshot", {}, {.phase = "save"}, [saves = saves_] {
+  lane_.host_task("begin_saves", {}, {.phase = "save"}, [saves = saves_] {
     for (const auto& save : saves) save->prepare();
   });
 }
 
-void SnapshotWriter::tell(const StepOutcome& outcome) {
+void StateSaver::tell(const StepOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   last_facts_ = {.history = outcome.history, .loss = outcome.loss, .grad_norm = outcome.grad_norm};
   for (const auto& save : listeners_) {
@@ -247,16 +246,16 @@ void SnapshotWriter::tell(const StepOutcome& outcome) {
   }
 }
 
-void SnapshotWriter::before_update(BlockId block, Stream& lane) {
+void StateSaver::before_update(BlockId block, Stream& lane) {
   if (taken_[block].ticket != 0) lane.wait(taken_[block], WaitFor::kSaved);
 }
 
-void SnapshotWriter::after_update(BlockId block, Event done) {
+void StateSaver::after_update(BlockId block, Event done) {
   if (++updates_[block] == wanted_update_) take(block, done);
 }
 
-/// Takes the state of a block, which is final after `done`, into the save under way.
-void SnapshotWriter::take(BlockId block, Event done) {
+/// Takes the state of a block, which is final after `done`, into the saves under way.
+void StateSaver::take(BlockId block, Event done) {
   if (wanted_[block] == 0) return;
   wanted_[block] = 0;
   --left_;
@@ -279,7 +278,7 @@ void SnapshotWriter::take(BlockId block, Event done) {
 
 /// Submits the copy of a block, whose state is final after `done`, to where nobody reads any more
 /// after `free`.
-void SnapshotWriter::stage(BlockId block, const BlockState& to, Event done, Event free) {
+void StateSaver::stage(BlockId block, const BlockState& to, Event done, Event free) {
   const BlockState& home = state_.block(block);
   const bool device = on_device(state_.plan(block));
   Stream& lane = device_.stream(device ? Lane::kOut : Lane::kHost);
@@ -313,19 +312,19 @@ void SnapshotWriter::stage(BlockId block, const BlockState& to, Event done, Even
 }
 
 /// Submits the write of a block from where it lies now.
-void SnapshotWriter::write(BlockId block, const BlockState& from) {
+void StateSaver::write(BlockId block, const BlockState& from) {
   const auto accesses = [&] {
     Accesses all;
     for (const Tensor tensor : wanted_tensors(from)) all.reads.push_back((from.*tensor).bytes());
     return all;
   };
-  lane_.host_task("write_snapshot", accesses, tag_of(block), [saves = saves_, block, from] {
+  lane_.host_task("write_state", accesses, tag_of(block), [saves = saves_, block, from] {
     for (const auto& save : saves) save->write(block, from);
   });
 }
 
 /// Submits what comes after the last block's update.
-void SnapshotWriter::finish_blocks() {
+void StateSaver::finish_blocks() {
   if (left_ > 0 || !told_ || committed_) return;
   for (const BlockId b : std::exchange(later_, {})) {
     lane_.wait(taken_[b], WaitFor::kArrived);
@@ -335,7 +334,7 @@ void SnapshotWriter::finish_blocks() {
     return;
   }
   lane_.wait(*told_, WaitFor::kDecided);
-  lane_.host_task("commit_snapshot", {}, {.phase = "save"}, [this, saves = saves_] {
+  lane_.host_task("commit_saves", {}, {.phase = "save"}, [this, saves = saves_] {
     for (const auto& save : saves) save->commit();
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -344,14 +343,14 @@ void SnapshotWriter::finish_blocks() {
   committed_ = lane_.record();
 }
 
-void SnapshotWriter::end_step(Event told) {
+void StateSaver::end_step(Event told) {
   ++steps_;
   if (saves_.empty() || told_) return;
   told_ = told;
   finish_blocks();
 }
 
-void SnapshotWriter::validated(const Validations& validations) {
+void StateSaver::validated(const Validations& validations) {
   bool awaited = false;
   for (const auto& save : saves_) {
     if (!save->awaits_validation()) continue;
@@ -361,7 +360,7 @@ void SnapshotWriter::validated(const Validations& validations) {
   if (awaited) finish_blocks();
 }
 
-void SnapshotWriter::write_now(Saves saves) {
+void StateSaver::write_now(Saves saves) {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& save : saves) save->tell(last_facts_.value());
@@ -371,7 +370,7 @@ void SnapshotWriter::write_now(Saves saves) {
   for (const BlockId b : state_.ids()) take(b, *told_);
 }
 
-std::vector<SaveReport> SnapshotWriter::take_reports() {
+std::vector<SaveReport> StateSaver::take_reports() {
   const std::lock_guard lock(mutex_);
   std::vector<SaveReport> reports;
   if (saves_.empty() || !ended_) return reports;
@@ -381,7 +380,7 @@ std::vector<SaveReport> SnapshotWriter::take_reports() {
   return reports;
 }
 
-void SnapshotWriter::wait(const std::function<void()>& meanwhile) {
+void StateSaver::wait(const std::function<void()>& meanwhile) {
   if (!committed_) return;
   const auto ended = [&] {
     std::unique_lock lock(mutex_);

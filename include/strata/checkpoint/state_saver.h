@@ -1,12 +1,11 @@
-// Takes snapshots of the training state while training goes on (DataStates-LLM, 2024). A snapshot
-// is the state after one step: every block as it is after its last update of that step and before
-// its first of the next. Nothing stops for it. A block is written from its home, and its next
-// update waits until it is; or it is staged: copied first, so that only the copy is waited for.
-// State on the device that has no copy of its own goes through one that all of it shares, block by
-// block, and the out lane waits for each to be written. Of a snapshot that nobody needs but the
-// weights of, only those are copied and written. Where there are several copies of the state, the
-// first one is taken. The submitting thread calls all members but
-// tell().
+// Saves the training state while training goes on (DataStates-LLM, 2024). Saved is the state after
+// one step: every block as it is after its last update of that step and before its first of the
+// next. Nothing stops for it. A block is written from its home, and its next update waits until it
+// is; or it is staged: copied first, so that only the copy is waited for. State on the device that
+// has no copy of its own goes through one that all of it shares, block by block, and the out lane
+// waits for each to be written. Where only weights are saved, only those are copied and written.
+// Where there are several copies of the state, the first one is saved. The submitting thread calls
+// all members but tell().
 #pragma once
 
 #include <condition_variable>
@@ -24,12 +23,12 @@
 
 namespace strata {
 
-/// What a planner decides of snapshots.
-struct SnapshotPlan {
+/// What a planner decides of saves.
+struct SavePlan {
   CheckpointTypes types;
   int writers = 1;          ///< threads of the save lane
   std::size_t staging = 0;  ///< bytes that may be taken to stage blocks
-  bool operator==(const SnapshotPlan&) const = default;
+  bool operator==(const SavePlan&) const = default;
 };
 
 /// Returns the types in which the checkpoints of a run hold its state.
@@ -37,11 +36,11 @@ struct SnapshotPlan {
 /// Returns the blocks in the order in which their updates are submitted in a step.
 [[nodiscard]] std::vector<BlockId> update_order(const StatePlan& plan);
 
-class SnapshotWriter final : public UpdateObserver {
+class StateSaver final : public UpdateObserver {
  public:
-  /// This is the memory that snapshots take.
+  /// This is the memory that saves take.
   struct Memory {
-    Memory(const ModelLayout& layout, const StatePlan& plan, const SnapshotPlan& snapshots,
+    Memory(const ModelLayout& layout, const StatePlan& plan, const SavePlan& saves,
            Allocator& memory);
 
     /// Takes what stages blocks in addition, for a plan that was made with none.
@@ -56,19 +55,19 @@ class SnapshotWriter final : public UpdateObserver {
     PerBlock<BlockState> passing;   ///< blocks on the device that are not staged, in the passage
   };
 
-  /// `state` and the arenas outlive the writer. `pool` is that of the host lane. Throws
+  /// `state` and the arenas outlive the saver. `pool` is that of the host lane. Throws
   /// OutOfMemory, OutOfThreads.
-  SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool& pool, const SnapshotPlan& plan);
+  StateSaver(TrainingState& state, Arenas& arenas, ThreadPool& pool, const SavePlan& plan);
 
-  /// Returns what saves need of this writer.
+  /// Returns what saves need of it.
   [[nodiscard]] ThreadPool& writers() { return writers_; }
   [[nodiscard]] WindowBuffers& buffers() { return buffers_; }
   [[nodiscard]] const CheckpointLayout& layout() const { return layout_; }
   /// Returns the bytes of this rank's state that are staged.
   [[nodiscard]] std::size_t staged_bytes() const;
 
-  /// Begins a snapshot of the state after the step that is submitted next; updates of the one
-  /// before may still wait for a load. There is no snapshot under way. `saves` are one or more.
+  /// Begins saves of the state after the step that is submitted next, one or more; updates of the
+  /// one before may still wait for a load. No saves are under way.
   void begin(Saves saves);
   /// To be called for every step: says that all of it is submitted but the updates that wait for a
   /// load, and that `told` comes after tell().
@@ -81,12 +80,12 @@ class SnapshotWriter final : public UpdateObserver {
   /// Says what became of a step. Run on the host lane.
   void tell(const StepOutcome& outcome);
 
-  /// Returns whether a snapshot is under way whose reports were not taken.
+  /// Returns whether saves are under way whose reports were not taken.
   [[nodiscard]] bool busy() const { return !saves_.empty(); }
-  /// Returns what came of each save of the snapshot, once it has ended, and lets the next one
-  /// begin; nothing before.
+  /// Returns what came of each save, once they have ended, and lets the next ones begin; nothing
+  /// before.
   [[nodiscard]] std::vector<SaveReport> take_reports();
-  /// Blocks until the snapshot under way has ended, if there is one whose updates are all
+  /// Blocks until the saves under way have ended, if there are some whose updates are all
   /// submitted. Calls `meanwhile`, if it is given, ten times a second.
   void wait(const std::function<void()>& meanwhile = nullptr);
 
@@ -115,9 +114,9 @@ class SnapshotWriter final : public UpdateObserver {
   WindowBuffers buffers_;
   Stream& lane_;  ///< save
 
-  Saves saves_;                     ///< of the snapshot under way, until their reports are taken
+  Saves saves_;                     ///< under way, until their reports are taken
   bool weights_alone_ = false;      ///< all of them need
-  PerBlock<std::uint8_t> wanted_;   ///< of the snapshot under way: its update is still to come
+  PerBlock<std::uint8_t> wanted_;   ///< of the saves under way: its update is still to come
   PerBlock<Event> taken_;           ///< after it the block's state may change
   std::vector<BlockId> later_;      ///< staged blocks, which are written after all others
   std::size_t left_ = 0;            ///< blocks that are wanted
@@ -125,15 +124,15 @@ class SnapshotWriter final : public UpdateObserver {
   std::int64_t wanted_update_ = 0;  ///< number of the one after which a block is wanted
   PerBlock<std::int64_t> updates_;  ///< that were submitted, one a step
   std::optional<Event> told_;
-  std::optional<Event> committed_;  ///< the end of the snapshot under way
+  std::optional<Event> committed_;  ///< the end of the saves under way
   Event passed_;                    ///< after it the passage is free
-  Event last_;                      ///< the end of the snapshot before it
+  Event last_;                      ///< the end of the saves before them
 
   std::mutex mutex_;
   Saves listeners_;                      ///< guarded by mutex_: whom tell() tells
   std::optional<StepFacts> last_facts_;  ///< guarded by mutex_: of the last step told of
   bool ended_ = false;                   ///< guarded by mutex_
-  std::condition_variable end_;          ///< of the snapshot under way
+  std::condition_variable end_;          ///< of the saves under way
 };
 
 }  // namespace strata
