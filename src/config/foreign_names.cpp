@@ -13,9 +13,10 @@ namespace strata {
 namespace {
 
 struct ForeignNames {
-  std::string_view names;   ///< with a space between two
-  std::string_view key;     ///< which they are here; empty: a config does not set it
-  std::string_view remark;  ///< what the value is; without a key where else it is set, if anywhere
+  std::string_view names;  ///< with a space between two
+  std::string_view key;    ///< which they are here; empty: a config does not set it
+  /// What the value is; without a key where else it is set, if anywhere.
+  std::string_view remark = {};
 };
 
 constexpr ForeignNames kForeignNames[] = {
