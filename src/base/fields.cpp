@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "strata/base/describe_fields.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "strata/base/describe_fields.h"
 #include "strata/base/fields.h"
 #include "strata/base/json.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "command_line/sub_commands.h"
+#include "strata/base/describe_fields.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/suggestion.h"

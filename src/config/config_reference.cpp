@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "strata/base/describe_fields.h"
 #include "strata/config/config.h"
 
 namespace strata {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "strata/base/describe_fields.h"
 #include "strata/config/config.h"
 
 namespace strata {

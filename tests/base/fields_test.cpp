@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/describe_fields.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
 
