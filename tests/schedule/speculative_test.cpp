@@ -2,16 +2,13 @@
 // the training state must be the same. modes_test.cpp has steps that are clipped or not.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "strata/base/bytes.h"
-#include "strata/base/convert.h"
 #include "strata/base/random.h"
 #include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
@@ -209,60 +206,6 @@ TEST_CASE("weights that are not finite after a speculative update end the run by
   const Fed speculative = feed_ranks({.speculated = {4, 3, 2, 1, 0}}, steps, 1).front();
   CHECK_THAT(reference.error, ContainsSubstring("is not finite after its update"));
   CHECK(speculative.error == reference.error);
-}
-
-TEST_CASE("speculative steps without targets or with wrong numbers leave what before use leaves") {
-  RunConfig config = tiny_config();
-  config.run.steps = 6;
-  config.optimizer.grad_clip = 1e9;
-  const LlamaConfig model = config.model.llama;
-  TinyHooks hooks;
-  hooks.fill = [&model](std::int64_t step, int pass, const BatchOptions& options,
-                        const PassBuffers& out) {
-    const SyntheticTokens tokens(1 << 20, model.vocab_size, 5);
-    ThreadPool pool(1);
-    BatchLoader loader(tokens, options, pool);
-    const std::int64_t valid = loader.fill_pass(step * loader.samples_per_step(), pass, out);
-    if (step != 2) return valid;
-    std::fill(out.targets.begin(), out.targets.end(), kIgnoreTarget);
-    return std::int64_t{0};
-  };
-  const auto run = [&](const RunConfig& c) {
-    const auto self = make_self_ranks();
-    TinyEngine engine(c, *self, hooks);
-    std::vector<StateBytes> states;
-    std::vector<double> validations;
-    std::vector<bool> missed;
-    for (std::int64_t step = 0; step < c.run.steps; ++step) {
-      double& weight = engine.state().block(BlockId(1)).weight.as<double>()[0];
-      const double kept = weight;
-      if (step == 4) weight = std::numeric_limits<double>::quiet_NaN();
-      engine.submit(step, c.optimizer.lr);
-      engine.synchronize();
-      if (step == 4) {
-        CHECK(std::isnan(weight));
-        weight = kept;
-      }
-      states.push_back(state_bytes(engine.state()));
-      // A validation would leave weights on the device that step 4 could use instead of the NaN.
-      if (step != 3) validations.push_back(engine.evaluate());
-    }
-    for (const StepOutcome& step : engine.take_outcomes()) {
-      missed.push_back(step.missed);
-    }
-    return std::tuple(states, validations, missed);
-  };
-  const auto [states, validations, never] = run(config);
-  config.optimizer.timing = UpdateTiming::kSpeculative;
-  config.optimizer.deferred_units = 1;
-  const auto [early_states, early_validations, missed] = run(config);
-  CHECK((states[2] == states[1]));
-  CHECK((states[4] == states[3]));
-  CHECK((states[5] != states[4]));
-  CHECK((early_states == states));
-  CHECK(early_validations == validations);
-  CHECK(never == std::vector<bool>(6, false));
-  CHECK(missed == std::vector<bool>{false, false, false, false, true, false});
 }
 
 }  // namespace strata::test

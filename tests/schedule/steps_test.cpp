@@ -42,9 +42,9 @@ double squares_of_gradients(const TrainingState& state) {
 }  // namespace
 
 TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
-  const double interleave = GENERATE(0.0, 1.0);
   RunConfig config = tiny_config();
-  config.optimizer.interleave = interleave;
+  config.optimizer.timing = GENERATE(UpdateTiming::kBeforeUse, UpdateTiming::kSpeculative);
+  config.optimizer.interleave = GENERATE(0.0, 1.0);
   const auto self = make_self_ranks();
   TinyEngine engine(config, *self);
   engine.submit(0, 1e-2);
@@ -63,6 +63,7 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
   const std::vector<StepOutcome> finished = engine.take_outcomes();
   REQUIRE(finished.size() == 1);
   CHECK(!finished[0].applied);
+  CHECK(finished[0].missed == (config.optimizer.timing == UpdateTiming::kSpeculative));
   CHECK(std::isnan(finished[0].loss.value()));
   const auto after = all_masters(engine);
   for (std::size_t b = 0; b < before.size(); ++b) {
@@ -225,6 +226,7 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
 
 TEST_CASE("a step without valid targets has no gradient and no update") {
   RunConfig config = tiny_config();
+  config.optimizer.timing = GENERATE(UpdateTiming::kBeforeUse, UpdateTiming::kSpeculative);
   const auto self = make_self_ranks();
   TinyHooks hooks;
   hooks.fill = [](std::int64_t, int, const BatchOptions&, const PassBuffers& out) {
