@@ -682,6 +682,22 @@ TEST_CASE("bench and plan say how many units are speculated, bench how many step
              ContainsSubstring("no unit is updated speculatively"));
 }
 
+TEST_CASE("the metrics of a speculative run say which steps missed") {
+  const Folder folder;
+  for (const bool clips : {false, true}) {
+    REQUIRE(
+        strata(folder, train_tiny(folder, "run",
+                                  std::string("--overwrite --set optimizer.timing=speculative ") +
+                                      "--set optimizer.grad_clip=" + (clips ? "1e-3" : "1e9")))
+            .code == 0);
+    const std::vector<nlohmann::json> lines = metrics(folder / "run");
+    CHECK(lines.back()["missed_steps"] == (clips ? 4 : 0));
+    CHECK(lines[1]["missed"] == clips);
+  }
+  REQUIRE(strata(folder, train_tiny(folder, "run", "--overwrite")).code == 0);
+  CHECK(!metrics(folder / "run")[1].contains("missed"));
+}
+
 TEST_CASE("bench predicts what it measures if it is told the machine's rates", "[long]") {
   const Folder folder;
   const std::string bench = "bench " + configs_folder() +
@@ -795,29 +811,6 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
   }
 }
 
-TEST_CASE("speculative ranks find the losses of ranks that update before use", "[mpi]") {
-  const Folder folder;
-  const auto train = [&](const std::string& timing, const std::string& clip) {
-    const Outcome done = strata_on_ranks(
-        folder, 2,
-        train_tiny(folder, timing,
-                   "--overwrite --set run.threads=1 --set optimizer.moment_dtype=bf16 --set "
-                   "optimizer.grad_clip=" +
-                       clip + " --set optimizer.timing=" + timing));
-    INFO(done.text);
-    REQUIRE(done.code == 0);
-  };
-  for (const std::string clip : {"1e9", "1e-3"}) {
-    train("before_use", clip);
-    train("speculative", clip);
-    CHECK(losses(folder / "speculative") == losses(folder / "before_use"));
-    const std::vector<nlohmann::json> lines = metrics(folder / "speculative");
-    CHECK(lines.back()["missed_steps"] == (clip == "1e9" ? 0 : 4));
-    CHECK(lines[1]["missed"] == (clip != "1e9"));
-    CHECK(!metrics(folder / "before_use")[1].contains("missed"));
-  }
-}
-
 /// Starts two ranks, of which the second is given `more`.
 Outcome strata_on_unlike_ranks(const Folder& folder, const std::string& more) {
   const std::string rank = "-n 1 " + strata_program() + " ";
@@ -841,22 +834,26 @@ TEST_CASE("ranks of different commands are refused with the commands", "[mpi]") 
   const Folder folder;
   const std::string tiny = configs_folder() + "/tiny-cpu.json";
   std::ofstream(folder / "prompts.jsonl") << R"({"tokens": [1, 2], "max_tokens": 1})";
-  for (const auto& [name, command] : std::vector<std::pair<std::string, std::string>>{
-           {"generate",
-            "generate " + goldens_folder() + "/mha --input " + (folder / "prompts.jsonl")},
-           {"plan", "plan " + tiny},
-           {"bench --generate", "bench " + tiny + " --generate --prompt-tokens 8 --max-tokens 8"},
-           {"doctor", "doctor " + tiny},
-           {"bench", "bench " + tiny + " --set run.steps=1 --set optimizer.warmup_steps=0"}}) {
-    const Outcome refused =
-        run(folder, kMpiExec + "-n 1 " + strata_program() + " " + train_tiny(folder, "run", "") +
-                        " : -n 1 " + strata_program() + " " + command);
-    INFO(refused.text);
-    CHECK(refused.code == 2);
-    CHECK_THAT(refused.text, ContainsSubstring("started for different commands") &&
-                                 ContainsSubstring("rank 0: train\n  rank 1: " + name));
-    CHECK_FALSE(fs::exists(folder / "run"));
-  }
+  const Outcome refused = [&] {
+    std::string ranks = kMpiExec;
+    for (const std::string& command : std::vector<std::string>{
+             train_tiny(folder, "run", ""),
+             "generate " + goldens_folder() + "/mha --input " + (folder / "prompts.jsonl"),
+             "plan " + tiny, "bench " + tiny + " --generate --prompt-tokens 8 --max-tokens 8",
+             "doctor " + tiny,
+             "bench " + tiny + " --set run.steps=1 --set optimizer.warmup_steps=0"}) {
+      if (ranks != kMpiExec) ranks += " : ";
+      ranks += "-n 1 " + strata_program() + " " + command;
+    }
+    return run(folder, ranks);
+  }();
+  INFO(refused.text);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("started for different commands") &&
+                               ContainsSubstring("rank 0: train\n  rank 1: generate\n"
+                                                 "  rank 2: plan\n  rank 3: bench --generate\n"
+                                                 "  rank 4: doctor\n  rank 5: bench"));
+  CHECK_FALSE(fs::exists(folder / "run"));
 }
 
 TEST_CASE("ranks that a command has no use for are told so", "[mpi]") {
@@ -916,13 +913,6 @@ TEST_CASE("a rank that cannot load its config ends all of them", "[mpi]") {
   CHECK(refused.code == 2);
   CHECK_THAT(refused.text, ContainsSubstring("rank 1: ") && ContainsSubstring("run.sead"));
   CHECK_FALSE(fs::exists(folder / "run"));
-}
-
-TEST_CASE("ranks may have memory limits of their own", "[mpi]") {
-  const Folder folder;
-  const Outcome done = strata_on_unlike_ranks(folder, "--set memory.host_limit=4GiB");
-  INFO(done.text);
-  CHECK(done.code == 0);
 }
 
 TEST_CASE("a rank that fails takes the others down with its exit code", "[mpi]") {
