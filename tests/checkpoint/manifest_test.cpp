@@ -443,7 +443,7 @@ TEST_CASE("made-up manifests with a right hash are refused or read, and nothing 
                                 "9223372036854775807",
                                 "\\u0000",
                                 "\xff"};
-  for (std::size_t i = 0; i < draws(20000); ++i) {
+  for (std::size_t i = 0; i < test::draws(20000); ++i) {
     std::string text = whole;
     for (std::size_t n = 1 + below(3); n > 0; --n) {
       const std::size_t at = below(text.size());
