@@ -286,22 +286,6 @@ TEST_CASE("weights that are saved alone are a model, and nothing to go on from")
   CHECK(!fs::exists(last));
 }
 
-TEST_CASE("a damaged checkpoint is named, and the one before it is taken") {
-  const Folder folder;
-  const std::string keep = "--set checkpoint.keep=2 --set checkpoint.every_steps=6 ";
-  REQUIRE(strata(folder, train_short(folder, "run", keep)).code == 0);
-  REQUIRE(strata(folder, train_short(folder, "reference", "")).code == 0);
-  REQUIRE(names_in(folder / "run/checkpoints").size() == 2);
-  fs::resize_file(checkpoint(folder / "run", 12) + "/state/head.safetensors", 100);
-  const Outcome resumed = strata(folder, train_short(folder, "run", keep + "--resume auto"));
-  INFO(resumed.text);
-  CHECK(resumed.code == 0);
-  CHECK_THAT(resumed.text, ContainsSubstring("passed over") &&
-                               ContainsSubstring("state/head.safetensors") &&
-                               ContainsSubstring("(step 6)"));
-  CHECK(difference(checkpoint(folder / "reference", 12), checkpoint(folder / "run", 12)) == "");
-}
-
 TEST_CASE("keys that change the numbers need --allow") {
   const Folder folder;
   REQUIRE(strata(folder, train_short(folder, "run", "--set run.steps=6")).code == 0);

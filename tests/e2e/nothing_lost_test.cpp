@@ -1,8 +1,6 @@
 // Tests that a start which does not find the checkpoints of a run, or cannot read them, is no first
 // start: it ends with exit code 2 and what to do, and what the run has left stays as it is.
 
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -193,18 +191,6 @@ TEST_CASE("a run that was killed before its first checkpoint begins anew, and ke
   REQUIRE(strata(folder, train_short(folder, "run", "--overwrite")).code == 0);
   for (const std::string& name : names_in(folder / "run"))
     CHECK(!name.starts_with("metrics.jsonl.old"));
-}
-
-TEST_CASE("a pipe where a run has a file is refused, and not waited for") {
-  const LeftRun left;
-  for (const std::string name : {"/samples.jsonl", "/train.log", "/trace.json", "/plans.json"}) {
-    const std::string file = left.run() + name;
-    fs::remove(file);
-    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
-    left.check_refused({file + " is a pipe or a device"});
-    fs::remove(file);
-  }
-  left.check_goes_on();
 }
 
 }  // namespace strata::test
