@@ -97,7 +97,7 @@ std::string GenerationSetup::who_attends() const {
 }
 
 std::string GenerationSetup::to_string() const {
-  const bool from_host = state.blocks[BlockId(0)].weight == Home::kPinned;
+  const bool from_host = state.blocks[BlockId(0)].weight != Home::kDevice;
   return std::to_string(resident_units) + " of " + std::to_string(model->units.size()) +
          " units resident" + (from_host ? ", rows of the embedding read on the host" : "") +
          ", sequences at once " + format_count(sequences) + ", each up to " +

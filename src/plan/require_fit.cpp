@@ -4,6 +4,9 @@
 
 #include "plan/require_fit.h"
 
+#include <string>
+#include <string_view>
+
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/room.h"
@@ -16,11 +19,14 @@ namespace {
 /// Returns ": 2 GiB pinned, 1 GiB pageable, ...", as far as there is anything.
 std::string host_parts(const Setup& s) {
   std::string text;
-  const auto add = [&](std::size_t bytes, const char* what) {
-    if (bytes > 0) text += (text.empty() ? ": " : ", ") + format_bytes(bytes) + " " + what;
+  const auto add = [&](std::size_t bytes, std::string_view what) {
+    if (bytes > 0) {
+      text += (text.empty() ? ": " : ", ") + format_bytes(bytes) + " " + std::string(what);
+    }
   };
-  add(s.plan.total(Space::kPinned), "pinned");
-  add(s.plan.total(Space::kPageable), "pageable");
+  for (const SpaceTraits& memory : kSpaces) {
+    if (memory.of_host) add(s.plan.total(memory.space), memory.name);
+  }
   add(s.plan.heap(), "heap");
   if (s.budget.device_is_host) {
     add(s.plan.total(Space::kDevice), "as device memory of the cpu backend");

@@ -121,15 +121,15 @@ Demand demand_of(const TraceRecord& record, const Rates& r, std::size_t over_lin
 
 std::size_t PaperTrace::read_over_link(const TraceRecord& record) const {
   if (record.what.kind != SubmissionKind::kKernel || record.lane == Lane::kHost) return 0;
-  std::size_t pinned = 0;
+  std::size_t over_link = 0;
   for (const ByteRange& read : record.what.accesses.reads) {
-    const bool here = std::ranges::any_of(pinned_, [&](const ByteRange& arena) {
+    const bool here = std::ranges::any_of(of_host_, [&](const ByteRange& arena) {
       return read.begin >= arena.begin && read.begin < arena.begin + arena.bytes;
     });
-    if (here) pinned += read.bytes;
+    if (here) over_link += read.bytes;
   }
   // It may need few of the bytes that it could read; what it reads it writes to the device.
-  return std::min(pinned, moved_bytes(record.what) / 2);
+  return std::min(over_link, moved_bytes(record.what) / 2);
 }
 
 void PaperTrace::add(const TraceRecord& record) {

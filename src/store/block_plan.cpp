@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -12,17 +13,33 @@
 
 namespace strata {
 
-std::string_view name_of(Home home) {
-  switch (home) {
-    case Home::kDevice: return "device";
-    case Home::kPinned: return "pinned";
-    case Home::kPageable: return "pageable";
-    case Home::kRing: return "ring";
-    case Home::kPassing: return "passing";
-    case Home::kNone: return "none";
-  }
-  return "?";
+namespace {
+
+/// What is true of one home.
+struct HomeTraits {
+  Home home;
+  std::string_view name;
+  std::optional<Space> space;  ///< where a tensor has memory of its own; absent: it has none
+};
+
+/// All homes; kNone is the last of their values.
+constexpr std::array kHomes{
+    HomeTraits{Home::kDevice, "device", Space::kDevice},
+    HomeTraits{Home::kPinned, "pinned", Space::kPinned},
+    HomeTraits{Home::kPageable, "pageable", Space::kPageable},
+    HomeTraits{Home::kRing, "ring", std::nullopt},
+    HomeTraits{Home::kPassing, "passing", std::nullopt},
+    HomeTraits{Home::kNone, "none", std::nullopt},
+};
+static_assert(kHomes.size() == static_cast<std::size_t>(Home::kNone) + 1, "each home has a row");
+
+const HomeTraits& traits_of(Home home) {
+  return *std::ranges::find(kHomes, home, &HomeTraits::home);
 }
+
+}  // namespace
+
+std::string_view name_of(Home home) { return traits_of(home).name; }
 
 std::string_view name_of(SumPlace place) {
   switch (place) {
@@ -55,13 +72,9 @@ std::string_view name_of(UpdateTime when) {
 }
 
 Space space_of(Home home) {
-  switch (home) {
-    case Home::kDevice: return Space::kDevice;
-    case Home::kPinned: return Space::kPinned;
-    case Home::kPageable: return Space::kPageable;
-    default:
-      throw std::logic_error("a tensor has no memory of its own: " + std::string(name_of(home)));
-  }
+  const HomeTraits& traits = traits_of(home);
+  if (traits.space) return *traits.space;
+  throw std::logic_error("a tensor has no memory of its own: " + std::string(traits.name));
 }
 
 std::size_t StatePlan::chunk_bytes() const {

@@ -71,7 +71,7 @@ class PaperTrace final : public TraceSink {
   void submitted(TraceRecord record) override { add(record); }
   void ran(Lane, std::uint64_t, double, double) override {}
   void arena(std::string_view, Space space, ByteRange range) override {
-    if (space == Space::kPinned) pinned_.push_back(range);
+    if (space != Space::kDevice) of_host_.push_back(range);
   }
   [[nodiscard]] bool active() const override { return active_; }
   void start() { active_ = true; }
@@ -96,7 +96,7 @@ class PaperTrace final : public TraceSink {
 
   Rates rates_;
   PaperWeights weights_;
-  std::vector<ByteRange> pinned_;  ///< arenas of pinned memory
+  std::vector<ByteRange> of_host_;  ///< arenas beside device memory
   bool active_ = false;
   std::vector<PaperWork> works_;
   std::vector<Event> events_;
