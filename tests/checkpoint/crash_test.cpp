@@ -106,6 +106,7 @@ struct Replay {
   std::size_t seeds = 1;
   std::size_t save_every = 50;  ///< one of so many states is saved into once more
   std::size_t one_of = 1;       ///< one of so many choices is looked at
+  std::int64_t save = 0;        ///< crashes come in the save of this step; 0: anywhere
 };
 struct Replayed {
   std::size_t states = 0;
@@ -116,7 +117,9 @@ struct Replayed {
 /// Crashes the story after each of its operations, in every way that there is.
 Replayed replay(const Story& story, const Replay& how) {
   Replayed all;
-  for (std::size_t prefix = 0; prefix <= story.files.operations(); ++prefix) {
+  const std::size_t begin = how.save == 0 ? 0 : story.committed.at(how.save - 1);
+  const std::size_t end = how.save == 0 ? story.files.operations() : story.committed.at(how.save);
+  for (std::size_t prefix = begin; prefix <= end; ++prefix) {
     const std::size_t choices = story.files.crash_choices(prefix);
     for (std::size_t seed = 1; seed <= how.seeds; ++seed) {
       // Only the random sets and torn writes differ from seed to seed.
@@ -161,6 +164,14 @@ TEST_CASE("no crash loses a committed checkpoint or leaves half of one", "[long]
   INFO(replayed.states << " states: " << replayed.problem);
   CHECK(replayed.problem.empty());
   CHECK(replayed.states > draws(4000));
+}
+
+TEST_CASE("no crash of a save loses the checkpoint before it or leaves half of one") {
+  const std::size_t one_of = kSanitized ? 10 : 1;
+  const Replayed replayed = replay(Story(options_of(1, 1)), {.one_of = one_of, .save = 2});
+  INFO(replayed.states << " states: " << replayed.problem);
+  CHECK(replayed.problem.empty());
+  CHECK(replayed.states > draws(1000));
 }
 
 TEST_CASE("no crash while checkpoints are set aside loses one of them") {
