@@ -3,6 +3,7 @@
 // local to all.
 
 #include "command_line/assignments.cpp"        // NOLINT(bugprone-suspicious-include)
+#include "command_line/bench_command.cpp"      // NOLINT(bugprone-suspicious-include)
 #include "command_line/command_tree.cpp"       // NOLINT(bugprone-suspicious-include)
 #include "command_line/config_commands.cpp"    // NOLINT(bugprone-suspicious-include)
 #include "command_line/doctor_commands.cpp"    // NOLINT(bugprone-suspicious-include)
@@ -12,6 +13,7 @@
 #include "command_line/model_commands.cpp"     // NOLINT(bugprone-suspicious-include)
 #include "command_line/number_range.cpp"       // NOLINT(bugprone-suspicious-include)
 #include "command_line/report_commands.cpp"    // NOLINT(bugprone-suspicious-include)
+#include "command_line/run_arguments.cpp"      // NOLINT(bugprone-suspicious-include)
 #include "command_line/run_command_line.cpp"   // NOLINT(bugprone-suspicious-include)
 #include "command_line/run_commands.cpp"       // NOLINT(bugprone-suspicious-include)
 #include "command_line/shell_completion.cpp"   // NOLINT(bugprone-suspicious-include)

@@ -112,6 +112,7 @@ bool output_arrived() {
 
 void add_all_commands(CLI::App& app, Action& action) {
   add_run_commands(app, action);
+  add_bench_command(app, action);
   add_config_commands(app, action);
   add_token_commands(app, action);
   add_model_commands(app, action);

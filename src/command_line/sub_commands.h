@@ -15,7 +15,8 @@ using Action = std::function<int()>;
 
 /// Each declares some sub-commands; when parsing meets one of them, `action` becomes what it does.
 /// Options live as long as `app`.
-void add_run_commands(CLI::App& app, Action& action);       ///< train, plan, tune, bench
+void add_run_commands(CLI::App& app, Action& action);       ///< train, plan, tune
+void add_bench_command(CLI::App& app, Action& action);      ///< bench
 void add_config_commands(CLI::App& app, Action& action);    ///< config-help, config-schema
 void add_token_commands(CLI::App& app, Action& action);     ///< tokenize, tokenizer
 void add_model_commands(CLI::App& app, Action& action);     ///< models, inspect, export, import
