@@ -189,7 +189,8 @@ void collectives_take_their_place_among_the_lanes(Ranks& ranks, const CommMachin
   lane.device->synchronize();
   const int size = ranks.size();
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
-    const auto expected = static_cast<float>(static_cast<int>(turn) * size + size * (size - 1) / 2);
+    const int of_ranks = size * (size - 1) / 2;
+    const auto expected = static_cast<float>(static_cast<int>(turn) * size + of_ranks);
     expect(
         std::all_of(results[turn], results[turn] + count, [&](float x) { return x == expected; }),
         "a collective ran out of order", ranks);
