@@ -1,10 +1,15 @@
 // Tests what a step does when its data are not as usual: numbers that are not finite, no valid
-// targets, norms above the clip.
+// targets, norms above the clip; and how many steps are in flight.
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <future>
+#include <iterator>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "strata/base/convert.h"
@@ -37,6 +42,21 @@ double squares_of_gradients(const TrainingState& state) {
     all += of_block;
   }
   return all;
+}
+
+/// Fills rows of 7 tokens with one id and this target. Returns how many targets are valid.
+std::int64_t fill_rows(const PassBuffers& out, std::int32_t target) {
+  for (std::size_t i = 0; i < out.ids.size(); ++i) {
+    out.ids[i] = 0;
+    out.targets[i] = target;
+    out.positions[i] = static_cast<std::int32_t>(i % 7);
+    out.order[i] = static_cast<std::int32_t>(i % 7);
+  }
+  for (std::size_t s = 0; s < out.segments.size() / 5; ++s) {
+    const std::int32_t row[] = {0, 0, 7, 7, 0};
+    std::copy(row, row + 5, out.segments.begin() + static_cast<std::ptrdiff_t>(5 * s));
+  }
+  return target == kIgnoreTarget ? 0 : std::ssize(out.ids);
 }
 
 }  // namespace
@@ -230,17 +250,7 @@ TEST_CASE("a step without valid targets has no gradient and no update") {
   const auto self = make_self_ranks();
   TinyHooks hooks;
   hooks.fill = [](std::int64_t, int, const BatchOptions&, const PassBuffers& out) {
-    for (std::size_t i = 0; i < out.ids.size(); ++i) {
-      out.ids[i] = 0;
-      out.targets[i] = kIgnoreTarget;
-      out.positions[i] = static_cast<std::int32_t>(i % 7);
-      out.order[i] = static_cast<std::int32_t>(i % 7);
-    }
-    for (std::size_t s = 0; s < out.segments.size() / 5; ++s) {
-      const std::int32_t row[] = {0, 0, 7, 7, 0};
-      std::copy(row, row + 5, out.segments.begin() + static_cast<std::ptrdiff_t>(5 * s));
-    }
-    return std::int64_t{0};
+    return fill_rows(out, kIgnoreTarget);
   };
   TinyEngine engine(config, *self, hooks);
   const auto before = all_masters(engine);
@@ -313,6 +323,41 @@ TEST_CASE("clipping scales the whole gradient to the norm asked for") {
   }
   // ||update|| = lr / eps * clip.
   CHECK(std::abs(std::sqrt(squares) / (1e-3 * 0.2) - 1.0) < 1e-5);
+}
+
+TEST_CASE("a step is filled when at most one step before it has not ended") {
+  RunConfig config = tiny_config();
+  config.debug.execution = Execution::kThreads;
+  const auto self = make_self_ranks();
+  // No step ends before the host lane is let go. Who fills the third one too early finds that it
+  // was not; the pause gives it the time to, and is no part of what must be true.
+  std::promise<void> go;
+  std::promise<void> filled;
+  std::atomic<bool> gone{false};
+  bool in_time = false;
+  TinyHooks hooks;
+  hooks.fill = [&](std::int64_t step, int, const BatchOptions&, const PassBuffers& out) {
+    if (step == 2) {
+      in_time = gone;
+      filled.set_value();
+    }
+    return fill_rows(out, 0);
+  };
+  TinyEngine engine(config, *self, hooks);
+  engine.device().stream(Lane::kHost).host_task("hold", {}, {}, [held = go.get_future().share()] {
+    held.wait();
+  });
+  engine.submit_steps(0, 2);
+  std::thread lets_go([&, early = filled.get_future()] {
+    early.wait_for(std::chrono::milliseconds(100));
+    gone = true;
+    go.set_value();
+  });
+  engine.submit_steps(2, 3);
+  lets_go.join();
+  CHECK(in_time);
+  engine.synchronize();
+  CHECK(engine.take_outcomes().size() == 3);
 }
 
 TEST_CASE("norm weights are not decayed unless asked for") {
