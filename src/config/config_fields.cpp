@@ -1,7 +1,7 @@
 // Lists the keys of a run config: name, member and help of each, by which it is read, written and
 // described. `strata config-help` prints the help texts, docs/config.md is made of them, so each
 // says in sentences what the key does, in which unit, and when one would change it. Limits that
-// hold whatever other keys say stand here as well; rules between keys are in config_rules.cpp.
+// hold whatever other keys say stand here as well; rules between keys are in *_rules.cpp.
 //
 // This file has the sections that say what is run, on what, and what it leaves. Those of how a step
 // is made are in step_fields.cpp, those of the machine in machine_fields.cpp.

@@ -99,8 +99,7 @@ void OptimizerSection::fields(FieldList& f) {
       .at_least(0);
   f.add("decay_norms", decay_norms,
         "Lets norm weights and biases decay as well. Set it to repeat a recipe that does not tell "
-        "them "
-        "apart.");
+        "them apart.");
   f.add("grad_clip", grad_clip,
         "Sets the largest global norm of the gradients, above which all are scaled down to it; "
         "null turns clipping off. 1 is usual; leave it out for the fastest updates, which need not "

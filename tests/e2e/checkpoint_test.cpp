@@ -100,27 +100,18 @@ int kill_at_moments(unsigned seed, int wanted) {
 }  // namespace
 
 TEST_CASE("a run that is killed at a call that changes files goes on with its own bits", "[long]") {
-  if (kSanitized) {
-    WARN("skipped: a sanitizer must be the first library, and so must the one that kills");
-    return;
-  }
+  if (skips_preload()) return;
   CHECK(kill_at_calls(20, 67) >= 3);
 }
 
 TEST_CASE("a run whose checkpoints are on another disk goes on when it is killed", "[long]") {
-  if (kSanitized) {
-    WARN("skipped: as above");
-    return;
-  }
+  if (skips_preload()) return;
   CHECK(kill_at_calls(40, 67, Disk::kLinked) >= 3);
 }
 
 TEST_CASE("a run that is killed at any call that changes files goes on with its own bits",
           "[slow][kills]") {
-  if (kSanitized) {
-    WARN("skipped: as above");
-    return;
-  }
+  if (skips_preload()) return;
   CHECK(kill_at_calls(1, 1) >= 150);
 }
 

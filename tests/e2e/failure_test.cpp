@@ -18,15 +18,10 @@ Outcome train_on_two(const Folder& folder, const std::string& fault, const std::
   return run(folder, kMpiExec + "-n 2 env " + preload + fault + " " + kProgram + train);
 }
 
-bool sanitized() {
-  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
-  return kSanitized;
-}
-
 }  // namespace
 
 TEST_CASE("ranks whose data cannot be read any more end, whether one or all", "[long][mpi]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const std::string data = tokenize_text(folder);
   for (const std::string rank : {"FAULT_RANK=0", "FAULT_RANK=1", ""}) {
@@ -45,7 +40,7 @@ TEST_CASE("ranks whose data cannot be read any more end, whether one or all", "[
 
 TEST_CASE("a checkpoint that one rank of two cannot read ends the start, and loses nothing",
           "[mpi]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const std::string keep = "--set checkpoint.keep=2 --set checkpoint.every_steps=6 ";
   const Outcome whole = strata_on_ranks(folder, 2, train_short(folder, "whole", keep));

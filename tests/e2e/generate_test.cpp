@@ -220,10 +220,7 @@ TEST_CASE("an output is neither overwritten nor gone on with by accident") {
 }
 
 TEST_CASE("of 200 kills none loses or doubles a completion", "[kills][long]") {
-  if (kSanitized) {
-    WARN("skipped: a sanitizer must be the first library");
-    return;
-  }
+  if (skips_preload()) return;
   const Folder folder;
   fs::create_directories(folder / "checkpoints");  // where calls are counted
   write_file(folder / "in.jsonl", token_prompts(900));

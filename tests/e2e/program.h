@@ -22,6 +22,13 @@ namespace strata::test {
 
 namespace fs = std::filesystem;
 
+/// Returns whether libraries cannot be loaded into the program (LD_PRELOAD), and then says that a
+/// test is skipped: a sanitizer must be the first library.
+inline bool skips_preload() {
+  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
+  return kSanitized;
+}
+
 /// A folder of a test's own that is empty at its beginning and gone at its end.
 class Folder {
  public:

@@ -50,11 +50,6 @@ std::string shown_by(const Folder& folder, const std::string& command, const std
   return shown;
 }
 
-bool sanitized() {
-  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
-  return kSanitized;
-}
-
 /// The start of a command that is held at a write to a file whose path has this text, and later
 /// ones.
 std::string held(const Gate& gate, const std::string& path, int after) {
@@ -66,7 +61,7 @@ std::string held(const Gate& gate, const std::string& path, int after) {
 }  // namespace
 
 TEST_CASE("a terminal shows a save in a line that is gone before the log goes on") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);
   const std::string save = "\r\033[Ksaving a checkpoint: ";
@@ -96,7 +91,7 @@ TEST_CASE("a terminal shows how far a measured load is", "[long]") {
 }
 
 TEST_CASE("a terminal shows what the self-test is at", "[long]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);
   shown_by(

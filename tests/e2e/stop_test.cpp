@@ -15,14 +15,15 @@
 namespace strata::test {
 namespace {
 
-bool sanitized() {
-  if (kSanitized) WARN("skipped: a sanitizer must be the first library");
-  return kSanitized;
-}
-
 /// The start of a command that has variables of e2e/faulty_disk.cpp for its environment.
 std::string disturbed(const std::string& variables) {
   return "env LD_PRELOAD=" + built("libfaulty_disk.so") + " " + variables + " " + kProgram;
+}
+
+/// Returns variables by which a run waits where it first writes the state of a checkpoint. The
+/// start of a run also writes where checkpoints are, to see how fast the disk is, but no state.
+std::string held_in_save(const Gate& gate) {
+  return "FAULT_PATH=/state/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL");
 }
 
 /// Checks that the run has ended with its last state saved, and goes on as if it had not.
@@ -94,7 +95,7 @@ void check_requeued(const FakeSlurm& slurm, const std::string& reason) {
 }  // namespace
 
 TEST_CASE("a signal while a checkpoint is loaded ends the load, and the run can go on") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   REQUIRE(strata(folder, train_short(folder, "run", "")).code == 0);
   const std::string more = "--set run.steps=18 ";
@@ -120,13 +121,11 @@ TEST_CASE("a signal while a checkpoint is loaded ends the load, and the run can 
 }
 
 TEST_CASE("a signal while the last checkpoint is saved waits for it, and says so") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);
   const std::string more = "--set checkpoint.every_steps=null ";
-  Process process(
-      folder, disturbed("FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL")) +
-                  train_short(folder, "run", more));
+  Process process(folder, disturbed(held_in_save(gate)) + train_short(folder, "run", more));
   gate.wait_until_held(process);
   process.send(SIGINT);
   process.wait_for("SIGINT: the run ends when the checkpoint is saved");
@@ -140,15 +139,14 @@ TEST_CASE("a signal while the last checkpoint is saved waits for it, and says so
 }
 
 TEST_CASE("another signal while the last checkpoint is saved does not end the save", "[slow]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);
   std::ofstream(folder / "clock").close();
-  Process process(folder,
-                  "env STILL_CLOCK=" + (folder / "clock") +
-                      " FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL") +
-                      "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" + built("libfile_clock.so") +
-                      " " + kProgram + train_short(folder, "run", kEndless));
+  Process process(folder, "env STILL_CLOCK=" + (folder / "clock") + " " + held_in_save(gate) +
+                              "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" +
+                              built("libfile_clock.so") + " " + kProgram +
+                              train_short(folder, "run", kEndless));
   process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
   process.send(SIGUSR1);
   process.wait_for("SIGUSR1: the run ends when the submitted steps are done");
@@ -177,7 +175,7 @@ TEST_CASE("a run whose terminal is gone saves its last state, unless nohup start
 }
 
 TEST_CASE("a run is not said to go on before its own folder has a checkpoint") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   REQUIRE(strata(folder, train_short(folder, "other", "")).code == 0);
   const std::string from_other = kEndless + " --resume " + (folder / "other");
@@ -200,18 +198,17 @@ TEST_CASE("a run is not said to go on before its own folder has a checkpoint") {
 }
 
 TEST_CASE("a second signal while the last checkpoint is saved ends the run at once", "[slow]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);  // nobody opens it: whoever waited for the save would wait for ever
   const std::string more = "--set checkpoint.keep=2 ";
   const std::string six = train_short(folder, "run", more + "--set run.steps=6");
   REQUIRE(strata(folder, six).code == 0);
   std::ofstream(folder / "clock").close();
-  Process process(
-      folder, "env STILL_CLOCK=" + (folder / "clock") +
-                  " FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL") +
-                  "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" + built("libfile_clock.so") +
-                  " " + kProgram + train_short(folder, "run", more + kEndless + "--resume auto"));
+  Process process(folder, "env STILL_CLOCK=" + (folder / "clock") + " " + held_in_save(gate) +
+                              "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" +
+                              built("libfile_clock.so") + " " + kProgram +
+                              train_short(folder, "run", more + kEndless + "--resume auto"));
   process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
   process.send(SIGINT);
   process.wait_for("SIGINT: the run ends when the submitted steps are done");
@@ -226,14 +223,13 @@ TEST_CASE("a second signal while the last checkpoint is saved ends the run at on
 
 TEST_CASE("a signal while a checkpoint is saved beside the steps saves the last state too",
           "[slow]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);
-  Process process(
-      folder, disturbed("FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL")) +
-                  train_short(folder, "run",
-                              "--set run.steps=1000000000 "
-                              "--set checkpoint.every_steps=7"));
+  Process process(folder,
+                  disturbed(held_in_save(gate)) + train_short(folder, "run",
+                                                              "--set run.steps=1000000000 "
+                                                              "--set checkpoint.every_steps=7"));
   gate.wait_until_held(process);
   process.wait_for(folder / "run/metrics.jsonl", "\"step\":9,");
   process.send(SIGTERM);
@@ -243,7 +239,7 @@ TEST_CASE("a signal while a checkpoint is saved beside the steps saves the last 
 }
 
 TEST_CASE("a signal in a validation ends it, and saves the state before it", "[slow]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const std::string data = tokenize_text(folder) + " --set run.eval_every=5 ";
   const std::string counted =
@@ -282,7 +278,7 @@ TEST_CASE("train.sbatch has SLURM start a job again that SLURM has told to end")
 }
 
 TEST_CASE("train.sbatch has SLURM start a job again whose time is over", "[slow]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const std::string metrics_file = folder / "runs/tiny-7/metrics.jsonl";
   // An hour and the 30 s that are kept are left, and pass when five steps are done.
@@ -304,7 +300,7 @@ TEST_CASE("train.sbatch has SLURM start a job again whose time is over", "[slow]
 }
 
 TEST_CASE("a run whose last save failed says so by its exit code, and is not started again") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   // The checkpoint of step 8 is there, and that of step 12 meets a full disk.
   const std::string last = "--set checkpoint.every_steps=null ";
@@ -357,7 +353,7 @@ TEST_CASE("a run whose last save failed says so by its exit code, and is not sta
 
 TEST_CASE("a limit of time that ends a run which saves nothing has the code of what is not saved",
           "[slow]") {
-  if (sanitized()) return;
+  if (skips_preload()) return;
   const Folder folder;
   const FakeSlurm slurm(folder, "exec \"$@\" --set checkpoint.at_end=false", "0:01");
   const Outcome job = slurm.job(kManySteps);

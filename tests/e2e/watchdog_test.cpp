@@ -112,10 +112,7 @@ TEST_CASE("a job of which a rank is killed ends, not by silence", "[slow][hang]"
 
 TEST_CASE("a job of which a rank throws ends with the rank's error, not by silence",
           "[slow][hang]") {
-  if (kSanitized) {
-    WARN("skipped: a sanitizer must be the first library");
-    return;
-  }
+  if (skips_preload()) return;
   for (const int ranks : {2, 4}) {
     const Folder folder;
     const std::string data = tokenize_text(folder);
@@ -132,10 +129,7 @@ TEST_CASE("a job of which a rank throws ends with the rank's error, not by silen
 
 TEST_CASE("a checkpoint that one rank alone is asked for as the run ends is saved by all",
           "[slow][hang]") {
-  if (kSanitized) {
-    WARN("skipped: a sanitizer must be the first library");
-    return;
-  }
+  if (skips_preload()) return;
   const Folder folder;
   const Gate gate(folder);
   Job job(folder, 2,
@@ -162,10 +156,7 @@ TEST_CASE("a checkpoint that one rank alone is asked for as the run ends is save
 
 TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit code",
           "[slow][hang]") {
-  if (kSanitized) {
-    WARN("skipped: a sanitizer must be the first library");
-    return;
-  }
+  if (skips_preload()) return;
   for (const int signal : {SIGUSR1, SIGTERM, SIGUSR2}) {
     const Folder folder;
     const Gate gate(folder);

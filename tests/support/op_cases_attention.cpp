@@ -388,7 +388,7 @@ std::vector<AttentionCase> scored_cases(const HeadDims& head_dims) {
     cases.push_back(with_scores(packed, 50, 0));
     cases.push_back(with_scores(packed, 0, 1.5));
     cases.push_back(with_scores(many_documents(head_dim, 70, 23), 3, 0));
-    if (head_dim == head_dims[1]) {
+    if (head_dim == head_dims.at(1)) {
       cases.push_back(with_scores(many_documents(head_dim, 70, 23), 100, 1.5));
     }
     const AttentionCase range{.name = "a range of a row behind its past",
