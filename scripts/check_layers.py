@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "kernels", "tests", "scripts")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
-RANK = {"base": 1, "benchmark": 2, "chat": 2, "device": 2, "report": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
+RANK = {"base": 1, "benchmark": 2, "chat": 2, "device": 2, "report": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "op_checks": 4, "store": 5,
         "optimizer": 6, "checkpoint": 7, "schedule": 8, "engine": 9, "config": 10, "launch": 11, "predict": 11,
         "runfiles": 11, "plan": 12, "complete": 13, "train": 14, "doctor": 15, "commands": 16, "command_line": 17,
         "main": 18}
@@ -37,6 +37,7 @@ BELOW_BACKENDS = {"base", "device", "ops"}
 # fuzz, e2e) test the whole program and reach all of it.
 TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices together with their operators
               "comm": {"ops"},                   # likewise, GPUs that ranks talk through
+              "ops": {"op_checks"},              # whose checks run every operator
               "store": {"engine"},               # which makes the table of blocks that stores read
               "checkpoint": {"engine"},          # likewise: the state that is saved has homes by that table
               "optimizer": {"schedule", "engine", "config", "predict", "plan"},  # plan lays out the whole

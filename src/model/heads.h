@@ -1,5 +1,5 @@
-// Makes tensors of the heads in a packed buffer, for the lists of operators of layers, and says
-// which of them norms of queries and keys read.
+// Says which heads in a packed buffer the norms of queries and keys read, for the lists of
+// operators of layers.
 
 #pragma once
 
@@ -7,16 +7,9 @@
 
 #include "strata/base/tensor.h"
 #include "strata/model/spec.h"
+#include "strata/ops/heads.h"
 
 namespace strata {
-
-/// Returns columns [begin, begin + heads * D) of a packed buffer [N, width] as [N, heads, D].
-[[nodiscard]] inline TensorView heads_of(const TensorView& packed, std::int64_t begin,
-                                         std::int64_t heads, std::int64_t head_size) {
-  std::byte* data = static_cast<std::byte*>(packed.data) +
-                    static_cast<std::size_t>(begin) * size_of(packed.dtype);
-  return {data, packed.dtype, Shape{packed.rows(), heads, head_size}, packed.row_stride};
-}
 
 /// The heads of a packed buffer that a norm reads, all of queries or all of keys.
 struct NormedHeads {

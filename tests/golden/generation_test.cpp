@@ -14,8 +14,8 @@
 #include "golden/golden_model.h"
 #include "strata/base/convert.h"
 #include "strata/complete/scorer.h"
+#include "strata/op_checks/op_runner.h"
 #include "support/catch.h"
-#include "support/op_runner.h"
 #include "support/tiny_generation.h"
 
 namespace strata::test {

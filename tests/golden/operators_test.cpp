@@ -12,8 +12,8 @@
 
 #include "golden/golden_case.h"
 #include "golden/golden_file.h"
+#include "strata/op_checks/op_runner.h"
 #include "support/catch.h"
-#include "support/op_runner.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {
@@ -252,7 +252,6 @@ void check_casts(BackendKind kind) {
   };
   check("single/x", DType::kF32, "single/bf16", DType::kBF16);
   if (kind == BackendKind::kCpu) check("double/x", DType::kF64, "double/f32", DType::kF32);
-  CHECK(runner.guards_intact());
 }
 
 TEST_CASE("every operator of the cpu backend agrees with PyTorch in f64, f32 and bf16") {

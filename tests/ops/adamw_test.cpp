@@ -7,8 +7,8 @@
 
 #include "kernels/cpu/operators.h"
 #include "strata/base/random.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_reference.h"
 #include "support/typed_values.h"
 
 namespace strata::test {

@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "strata/op_checks/checks.h"
 #include "support/catch.h"
-#include "support/op_cases.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
 
-/// Runs a check of op_cases.h twice, and with room for more parts, which changes nothing, though
+/// Runs a check of checks.h twice, and with room for more parts, which changes nothing, though
 /// other kernels join a few, more and many.
 void check_twice(Outputs (*check)(OpRunner&, DType, const AttentionCase&, DType), OpRunner& runner,
                  DType dtype, const AttentionCase& c) {

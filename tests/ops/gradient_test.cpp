@@ -5,9 +5,9 @@
 #include <functional>
 #include <numeric>
 
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
 
 namespace strata::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "strata/op_checks/op_runner.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_reference.h"
-#include "support/op_runner.h"
 
 namespace strata::test {
 namespace {

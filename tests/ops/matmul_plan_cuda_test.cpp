@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "strata/base/bytes.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {

@@ -1,12 +1,12 @@
-// Tests every operator of the cpu backend against the naive references of support/op_cases.h, and
-// that the bits are the same whatever the number of threads.
+// Tests every operator of the cpu backend against the naive references of
+// strata/op_checks/checks.h, and that the bits are the same whatever the number of threads.
 
 #include <array>
 #include <functional>
 
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
 
 namespace strata::test {
 namespace {

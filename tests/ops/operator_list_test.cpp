@@ -12,8 +12,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "strata/op_checks/check_list.h"
 #include "support/catch.h"
-#include "support/op_checks.h"
 #include "support/places.h"
 
 namespace strata::test {
@@ -40,22 +40,21 @@ std::string text_of(const std::filesystem::path& file) {
 
 /// Where operators are looked for.
 struct Places {
-  std::string cases;               ///< the text of tests/support/op_cases_*.cpp
+  std::string cases;               ///< the text of src/op_checks/*.cpp
   std::set<std::string> repeated;  ///< kName of what op_checks runs
   std::string numerics;            ///< the text of docs/numerics.md
 };
 
 Places places() {
   Places all;
-  for (const auto& entry : std::filesystem::directory_iterator(kSourceFolder / "tests/support")) {
-    const std::string file = entry.path().filename().string();
-    if (file.starts_with("op_cases_") && file.ends_with(".cpp")) all.cases += text_of(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(kSourceFolder / "src/op_checks")) {
+    if (entry.path().extension() == ".cpp") all.cases += text_of(entry.path());
   }
   BackendOptions options;
   options.device.execution = Execution::kEager;
   Backend backend = make_backend(BackendKind::kCpu, options);
   OpRunner runner(backend);
-  for (const OpCheck& check : op_checks(smallest_shapes(), BackendKind::kCpu)) {
+  for (const OpCheck& check : op_checks(smallest_shapes(BackendKind::kCpu), BackendKind::kCpu)) {
     INFO(check.name);
     check.run(runner);
   }
@@ -70,10 +69,10 @@ std::string missing(const OperatorNames& op, const Places& in) {
   const std::string name(op.name);
   std::string lines;
   if (!std::regex_search(in.cases, std::regex("\\b" + type + "\\b"))) {
-    lines += "no case in tests/support/op_cases_*.cpp runs " + type + "\n";
+    lines += "no check in src/op_checks/*.cpp runs " + type + "\n";
   }
   if (!in.repeated.contains(name)) {
-    lines += "no check in tests/support/op_checks.cpp runs " + type +
+    lines += "no line in src/op_checks/check_list.cpp runs " + type +
              ", so it is neither repeated on cuda nor run under compute-sanitizer\n";
   }
   if (in.numerics.find("`" + name + "`") == std::string::npos) {
@@ -128,16 +127,16 @@ TEST_CASE("an operator that is left out somewhere is named with all places", "[o
   Places without = everywhere;
   without.cases = "runner.run(ForgottenBackward{});";
   CHECK_THAT(complaint(op, without), ContainsSubstring("Forgotten") &&
-                                         ContainsSubstring("op_cases_*.cpp") &&
+                                         ContainsSubstring("src/op_checks/*.cpp") &&
                                          ContainsSubstring("## Adding an operator"));
   without = everywhere;
   without.repeated = {"forgotten_backward"};
-  CHECK_THAT(complaint(op, without), ContainsSubstring("op_checks.cpp"));
+  CHECK_THAT(complaint(op, without), ContainsSubstring("check_list.cpp"));
   without = everywhere;
   without.numerics = "| `forgotten_backward` |";
   CHECK_THAT(complaint(op, without), ContainsSubstring("docs/numerics.md"));
   CHECK_THAT(complaint(op, {}), ContainsSubstring("operator_list.h") &&
-                                    ContainsSubstring("op_checks.cpp") &&
+                                    ContainsSubstring("check_list.cpp") &&
                                     ContainsSubstring("numerics.md"));
 }
 

@@ -1,6 +1,6 @@
 // Tests every operator of the cuda backend but attention against the naive f64 references of
-// support/op_cases.h, with sizes of real models besides the odd ones. Each runs twice and must give
-// the same bits.
+// strata/op_checks/checks.h, with sizes of real models besides the odd ones. Each runs twice and
+// must give the same bits.
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <functional>
 
 #include "strata/base/bytes.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 #include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {

@@ -1,11 +1,9 @@
-// This file runs the checks of every operator (support/op_checks.h) on the cuda backend: at the
-// smallest shapes, for compute-sanitizer (scripts/sanitize_cuda.sh), and at those of models a
-// hundred times, which must give the same bytes each time.
+// This file runs the checks of every operator (strata/op_checks/check_list.h) on the cuda backend:
+// at the smallest shapes, for compute-sanitizer (scripts/sanitize_cuda.sh), and at those of models
+// a hundred times, which must give the same bytes each time.
 
-#include <utility>
-
+#include "strata/op_checks/check_list.h"
 #include "support/catch.h"
-#include "support/op_checks.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {
@@ -23,10 +21,12 @@ void run_all(const CheckShapes& shapes, AttentionKernels attention, int runs) {
 }
 
 /// The shapes of attention alone, whose kernels the config chooses.
-CheckShapes attention_of(CheckShapes shapes) {
-  CheckShapes attention;
-  attention.attention = std::move(shapes.attention);
-  return attention;
+CheckShapes attention_of(const CheckShapes& shapes) {
+  CheckShapes all;
+  all.attention = shapes.attention;
+  all.decode = shapes.decode;
+  all.fused_attend = shapes.fused_attend;
+  return all;
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ TEST_CASE("every operator on cuda writes the same bytes in each of a hundred run
 }
 
 TEST_CASE("every operator on cuda is right at its smallest shapes", "[cuda][small]") {
-  run_all(smallest_shapes(), AttentionKernels::kAuto, 1);
+  run_all(smallest_shapes(BackendKind::kCuda), AttentionKernels::kAuto, 1);
 }
 
 TEST_CASE("portable attention on cuda writes the same bytes in each of a hundred runs", "[cuda]") {
@@ -45,7 +45,7 @@ TEST_CASE("portable attention on cuda writes the same bytes in each of a hundred
 }
 
 TEST_CASE("portable attention on cuda is right at its smallest shapes", "[cuda][small]") {
-  run_all(attention_of(smallest_shapes()), AttentionKernels::kPortable, 1);
+  run_all(attention_of(smallest_shapes(BackendKind::kCuda)), AttentionKernels::kPortable, 1);
 }
 
 }  // namespace strata::test

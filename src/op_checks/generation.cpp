@@ -1,20 +1,20 @@
-// Cases of the operators of generation: the cache of keys and values, compared element by element,
+// Checks of the operators of generation: the cache of keys and values, compared element by element,
 // and drawing tokens, compared with a distribution that is made token by token in f64.
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "src/model/heads.h"
+#include "op_checks/texts.h"
 #include "strata/base/random.h"
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
+#include "strata/ops/heads.h"
 
-namespace strata::test {
+namespace strata {
 
 Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const std::int64_t rows = 2 * c.tokens + 3;
   const Shape added{c.tokens, c.heads, c.head_dim};
   const Shape cached{rows, c.heads, c.head_dim};
@@ -40,11 +40,9 @@ Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
     std::copy_n(k.begin() + from, width, expected[0].begin() + to);
     std::copy_n(v.begin() + from, width, expected[1].begin() + to);
   }
-  const Outputs got{runner.download(op.cache_k), runner.download(op.cache_v)};
-  require_equal("cache_k", got[0], expected[0]);
-  require_equal("cache_v", got[1], expected[1]);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("cache_k", op.cache_k, expected[0]);
+  runner.require_equal("cache_v", op.cache_v, expected[1]);
+  return runner.outputs();
 }
 
 Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c) {
@@ -65,7 +63,7 @@ Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c) {
   std::vector<double> to;  // every second row, from the last one down
   for (std::int64_t n = 0; n < c.tokens; ++n) to.push_back(static_cast<double>(rows - 1 - 2 * n));
   const auto run = [&](bool fused) {
-    runner.reset();
+    runner.reset(text_of(dtype, c));
     const std::int64_t stride = width + c.gap;
     const TensorView all = runner.upload(qkv, dtype, {c.tokens, width}, stride);
     const auto heads = [&](std::int64_t begin, std::int64_t count) {
@@ -90,14 +88,13 @@ Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c) {
     }
     const Outputs got{runner.download(all), runner.download(op.append.cache_k),
                       runner.download(op.append.cache_v)};
-    REQUIRE(runner.guards_intact());
     return got;
   };
-  const Outputs got = run(true);
   const Outputs alone = run(false);  // whose formulas check_rope and check_append_kv have
-  require_equal("queries, keys and values", got[0], alone[0]);
-  require_equal("cache_k", got[1], alone[1]);
-  require_equal("cache_v", got[2], alone[2]);
+  const Outputs got = run(true);
+  runner.require_equal("queries, keys and values", got[0], alone[0]);
+  runner.require_equal("cache_k", got[1], alone[1]);
+  runner.require_equal("cache_v", got[2], alone[2]);
   return got;
 }
 
@@ -146,7 +143,7 @@ std::vector<double> distribution(std::vector<double> logits, const SamplingRow& 
 }  // namespace
 
 Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const std::int64_t vocabulary = c.width;
   const auto logits = random_values(1, c.tokens * vocabulary, dtype);
   std::vector<SamplingRow> rows;
@@ -176,7 +173,6 @@ Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c) {
   runner.run(op);
   const Outputs got{runner.download(op.token), runner.download(op.logprob)};
   for (std::int64_t n = 0; n < c.tokens; ++n) {
-    INFO("row " << n);
     const auto at = static_cast<std::size_t>(n);
     const auto begin = logits.begin() + n * vocabulary;
     const std::vector<double> own(begin, begin + vocabulary);
@@ -185,24 +181,29 @@ Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c) {
         own, row, {seen.begin() + row.seen_begin, seen.begin() + row.seen_begin + row.seen_count});
     // What is before the token is at most the share that was asked for, and with it is more; both
     // up to rounding.
+    if (got[0][at] < 0 || got[0][at] >= static_cast<double>(vocabulary)) {
+      runner.fail(fmt::format("drew token {} in row {}", got[0][at], n));
+    }
     const auto token = static_cast<std::size_t>(got[0][at]);
-    REQUIRE(got[0][at] >= 0);
-    REQUIRE(token < share.size());
     const double before =
         std::accumulate(share.begin(), share.begin() + static_cast<std::ptrdiff_t>(token), 0.0);
     constexpr double kRounding = 1e-9;
-    CHECK(share[token] > 0);
-    CHECK(before <= row.uniform + kRounding);
-    CHECK(before + share[token] >= row.uniform - kRounding);
+    if (share[token] == 0 || before > row.uniform + kRounding ||
+        before + share[token] < row.uniform - kRounding) {
+      runner.fail(fmt::format("drew token {} in row {} for {}, but its share is {} from {} on",
+                              token, n, row.uniform, share[token], before));
+    }
     const double top = *std::max_element(own.begin(), own.end());
     double sum = 0;
     for (const double logit : own) sum += std::exp(logit - top);
     const double logprob = own[token] - top - std::log(sum);
-    CHECK(std::abs(got[1][at] - logprob) <=
-          8 * unit_roundoff(accumulator_of(dtype)) * (1 + std::abs(logprob)));
+    const double allowed = 8 * unit_roundoff(accumulator_of(dtype)) * (1 + std::abs(logprob));
+    if (!(std::abs(got[1][at] - logprob) <= allowed)) {
+      runner.fail(fmt::format("gave row {} a logprob of {:.9g}, expected {:.9g} within {:.2g}", n,
+                              got[1][at], logprob, allowed));
+    }
   }
-  REQUIRE(runner.guards_intact());
   return got;
 }
 
-}  // namespace strata::test
+}  // namespace strata

@@ -1,7 +1,7 @@
 // This file declares one list of checks that runs every operator, at a few shapes, on any backend.
 // The tests that repeat operators on CUDA and those for compute-sanitizer take it, and the test of
 // the list of operators fails if an operator is not in it. The checks themselves are those of
-// op_cases.h.
+// checks.h.
 
 #pragma once
 
@@ -10,17 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "support/op_cases.h"
+#include "strata/op_checks/checks.h"
 
-namespace strata::test {
+namespace strata {
 
 struct OpCheck {
   std::string name;  ///< of the operator and the dtype, for messages
   std::function<void(OpRunner&)> run;
 };
 
-/// The shapes of one list: rows of tokens, runs of elements, products, fused ones,
-/// rotated heads, attention.
+/// The shapes of one list: rows of tokens, runs of elements, products, fused ones, rotated heads,
+/// attention, and that of single queries (decode_cases, fused_attend_cases).
 struct CheckShapes {
   std::vector<RowsCase> rows;
   std::vector<RowsCase> vocabularies;
@@ -29,11 +29,13 @@ struct CheckShapes {
   std::vector<FusedCase> fused;
   std::vector<RopeCase> heads;
   std::vector<AttentionCase> attention;
+  std::vector<AttentionCase> decode;
+  std::vector<AttentionCase> fused_attend;
 };
 
 /// Returns every path of every kernel that depends on alignment, width or length, as small as it
-/// comes.
-[[nodiscard]] CheckShapes smallest_shapes();
+/// comes. `kind` is the backend that will run them.
+[[nodiscard]] CheckShapes smallest_shapes(BackendKind kind);
 /// Returns shapes as models have them, of which the naive references take seconds.
 [[nodiscard]] CheckShapes model_shapes();
 
@@ -42,4 +44,4 @@ struct CheckShapes {
 /// Attention's backward runs without dq_sum, so that all operators must repeat their results.
 [[nodiscard]] std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind);
 
-}  // namespace strata::test
+}  // namespace strata

@@ -1,34 +1,32 @@
-// Cases of the operators on flat runs of numbers: accumulate, cast, fill and squared norms. They
+// Checks of the operators on flat runs of numbers: accumulate, cast, fill and squared norms. They
 // round once or add in a fixed order, so most references are exact.
 
 #include <cmath>
 #include <limits>
 
+#include "op_checks/texts.h"
 #include "strata/base/random.h"
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 
 std::vector<std::int64_t> flat_sizes() { return {0, 1, 63, 4095, 4096, 4097, 100003}; }
 
 Outputs check_accumulate(OpRunner& runner, DType dtype, std::int64_t n) {
-  runner.reset();
+  runner.reset(text_of(dtype, n));
   const auto x = random_values(1, n, dtype);
   const auto before = random_values(2, n, dtype);
   const TensorView sum = runner.upload(before, dtype, {n});
   runner.run(Accumulate{.x = runner.upload(x, dtype, {n}), .sum = sum});
-  const Outputs got{runner.download(sum)};
   std::vector<double> expected(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) expected[i] = rounded_to(dtype, before[i] + x[i]);
-  require_equal("sum", got[0], expected);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("sum", sum, expected);
+  return runner.outputs();
 }
 
 Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n) {
-  runner.reset();
+  runner.reset(fmt::format("{} to {}", name_of(from), text_of(to, n)));
   std::vector<double> x = random_values(1, n, from);
   // Halfway between bf16 numbers, and just off it by less than f32 can tell: must be rounded once.
   if (n > 2) {
@@ -38,16 +36,14 @@ Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n) {
   }
   const TensorView y = runner.output(to, {n});
   runner.run(Cast{.x = runner.upload(x, from, {n}), .y = y});
-  const Outputs got{runner.download(y)};
   std::vector<double> expected(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) expected[i] = rounded_to(to, x[i]);
-  require_equal("y", got[0], expected);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("y", y, expected);
+  return runner.outputs();
 }
 
 Outputs check_copy(OpRunner& runner, std::int64_t n) {
-  runner.reset();
+  runner.reset(text_of(DType::kI32, n));
   std::vector<double> x;
   for (std::int64_t i = 0; i < n; ++i) {  // any bits, and those that are NaN as f32
     const std::uint64_t bits = random_bits(7, 1, static_cast<std::uint64_t>(i));
@@ -55,26 +51,21 @@ Outputs check_copy(OpRunner& runner, std::int64_t n) {
   }
   const TensorView y = runner.output(DType::kI32, {n});
   runner.run(Cast{.x = runner.upload(x, DType::kI32, {n}), .y = y});
-  const Outputs got{runner.download(y)};
-  require_equal("y", got[0], x);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("y", y, x);
+  return runner.outputs();
 }
 
 Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n) {
-  Outputs got;
+  runner.reset(text_of(dtype, n));
   // The second one is beside the middle of two bf16 numbers, by less than f32 can tell: it must be
   // rounded once.
   for (const double value : {-3.0, dtype == DType::kI32 ? 7.0 : 1.0 + 0x1p-8 + 0x1p-40}) {
-    runner.reset();
     const TensorView x = runner.output(dtype, {n});
     runner.run(Fill{.x = x, .value = value});
-    got.push_back(runner.download(x));
     const double expected = dtype == DType::kI32 ? value : rounded_to(dtype, value);
-    require_equal("x", got.back(), std::vector<double>(static_cast<std::size_t>(n), expected));
-    REQUIRE(runner.guards_intact());
+    runner.require_equal("x", x, std::vector<double>(static_cast<std::size_t>(n), expected));
   }
-  return got;
+  return runner.outputs();
 }
 
 namespace {
@@ -112,20 +103,18 @@ std::vector<double> extreme_values(DType dtype) {
 }  // namespace
 
 Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n) {
-  runner.reset();
+  runner.reset(text_of(dtype, n));
   const auto x = random_values(1, n, dtype);
   const std::vector<double> expected = block_norms(x);
   const TensorView partial =
       runner.output(DType::kF64, {static_cast<std::int64_t>(expected.size())});
   runner.run(SquaredNorm{.x = runner.upload(x, dtype, {n}), .partial = partial});
-  const Outputs got{runner.download(partial)};
-  require_equal("partial", got[0], expected);  // the order is part of the contract
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("partial", partial, expected);  // the order is part of the contract
+  return runner.outputs();
 }
 
 Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int64_t n) {
-  runner.reset();
+  runner.reset(fmt::format("{} to {}", name_of(from), text_of(to, n)));
   std::vector<double> x = random_values(1, n, from);
   if (n > 0) x[0] = rounded_to(from, 1.0 + 0x1p-8);  // halfway between bf16 numbers
   std::vector<double> rounded(x.size());
@@ -134,31 +123,27 @@ Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int
   const TensorView y = runner.output(to, {n});
   const TensorView partial = runner.output(DType::kF64, {static_cast<std::int64_t>(norms.size())});
   runner.run(CastSquaredNorm{.x = runner.upload(x, from, {n}), .y = y, .partial = partial});
-  const Outputs got{runner.download(y), runner.download(partial)};
-  require_equal("y", got[0], rounded);
-  require_equal("partial", got[1], norms);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("y", y, rounded);
+  runner.require_equal("partial", partial, norms);
+  return runner.outputs();
 }
 
 Outputs check_squared_norm_extremes(OpRunner& runner, DType dtype) {
-  runner.reset();
+  runner.reset(fmt::format("{}, extreme numbers", name_of(dtype)));
   const std::vector<double> x = extreme_values(dtype);
   const std::vector<double> norms = block_norms(x);
   const auto n = static_cast<std::int64_t>(x.size());
   const auto blocks = static_cast<std::int64_t>(norms.size());
   const TensorView partial = runner.output(DType::kF64, {blocks});
   runner.run(SquaredNorm{.x = runner.upload(x, dtype, {n}), .partial = partial});
+  runner.require_equal("partial", partial, norms);
   const TensorView y = runner.output(dtype, {n});
   const TensorView cast_partial = runner.output(DType::kF64, {blocks});
   runner.run(
       CastSquaredNorm{.x = runner.upload(x, DType::kF32, {n}), .y = y, .partial = cast_partial});
-  const Outputs got{runner.download(partial), runner.download(y), runner.download(cast_partial)};
-  require_equal("partial", got[0], norms);
-  require_equal("y", got[1], x);
-  require_equal("partial of the cast", got[2], norms);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("y", y, x);
+  runner.require_equal("partial", cast_partial, norms);
+  return runner.outputs();
 }
 
-}  // namespace strata::test
+}  // namespace strata

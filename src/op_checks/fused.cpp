@@ -1,21 +1,17 @@
-// Cases of linear layers that are fused with what is before and after them: compared with the
+// Checks of linear layers that are fused with what is before and after them: compared with the
 // formula in f64, and bit by bit with their parts, run one after the other.
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <stdexcept>
+#include <string>
 
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "strata/base/log.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 namespace {
-
-std::size_t at(std::int64_t row, std::int64_t column, std::int64_t width) {
-  return static_cast<std::size_t>(row * width + column);
-}
 
 /// The tensors' numbers, drawn once for both ways to run the layer.
 struct FusedNumbers {
@@ -42,16 +38,16 @@ Inputs inputs_of(DType dtype, const FusedCase& c, const FusedNumbers& numbers) {
   for (std::int64_t m = 0; m < c.m; ++m) {
     double squares = 0;
     for (std::int64_t k = 0; k < c.k; ++k) {
-      double& s = in.sum[at(m, k, c.k)];
+      double& s = in.sum[index_of(m, k, c.k)];
       if (c.before == FusedBefore::kResidualNorm) {
-        s = rounded_to(dtype, s + numbers.added[at(m, k, c.k)]);
+        s = rounded_to(dtype, s + numbers.added[index_of(m, k, c.k)]);
       }
       squares += s * s;
     }
     const double rstd = 1 / std::sqrt(squares / static_cast<double>(c.k) + kEps);
     for (std::int64_t k = 0; k < c.k; ++k) {
-      in.read[at(m, k, c.k)] = in.sum[at(m, k, c.k)] * rstd *
-                               (numbers.norm_weight[static_cast<std::size_t>(k)] + c.offset);
+      in.read[index_of(m, k, c.k)] = in.sum[index_of(m, k, c.k)] * rstd *
+                                     (numbers.norm_weight[static_cast<std::size_t>(k)] + c.offset);
     }
   }
   return in;
@@ -101,13 +97,6 @@ FusedLinear layer_of(OpRunner& runner, DType dtype, const FusedCase& c,
   return op;
 }
 
-Outputs outputs_of(OpRunner& runner, const FusedLinear& op) {
-  Outputs got{runner.download(op.gate.y ? op.gate.y : op.product.out)};
-  if (op.norm.sum) got.push_back(runner.download(op.norm.sum));
-  REQUIRE(runner.guards_intact());
-  return got;
-}
-
 /// Returns what a gate of this activation opens to.
 double opened(Activation activation, double x) {
   switch (activation) {
@@ -127,9 +116,9 @@ Expected gated(const FusedCase& c, const Expected& product) {
   y.intermediate_error.resize(y.values.size());
   for (std::int64_t m = 0; m < c.m; ++m) {
     for (std::int64_t n = 0; n < half; ++n) {
-      const std::size_t gate = at(m, n, c.n);
-      const std::size_t up = at(m, half + n, c.n);
-      const std::size_t i = at(m, n, half);
+      const std::size_t gate = index_of(m, n, c.n);
+      const std::size_t up = index_of(m, half + n, c.n);
+      const std::size_t i = index_of(m, n, half);
       const double g = product.values[gate];
       const double opening = opened(c.activation, g);
       const double by_gate = 1.13 * std::abs(product.values[up]);
@@ -163,10 +152,9 @@ std::vector<FusedCase> fused_cases() {
 }
 
 Outputs check_fused_linear(OpRunner& runner, DType dtype, const FusedCase& c) {
-  std::ostringstream text;
-  text << name_of(dtype) << ", m " << c.m << ", n " << c.n << ", k " << c.k << ", gap " << c.gap
-       << ", before " << static_cast<int>(c.before) << ", after " << static_cast<int>(c.after);
-  INFO(text.str());
+  const std::string text =
+      fmt::format("{}, m {}, n {}, k {}, gap {}, before {}, after {}", name_of(dtype), c.m, c.n,
+                  c.k, c.gap, static_cast<int>(c.before), static_cast<int>(c.after));
   const FusedNumbers numbers(dtype, c);
   const Inputs in = inputs_of(dtype, c, numbers);
   const bool rounds_before = c.before != FusedBefore::kNothing;
@@ -178,11 +166,12 @@ Outputs check_fused_linear(OpRunner& runner, DType dtype, const FusedCase& c) {
       double sum = 0;
       double magnitude = 0;
       for (std::int64_t k = 0; k < c.k; ++k) {
-        const double product = c.alpha * in.read[at(m, k, c.k)] * numbers.b[at(n, k, c.k)];
+        const double product =
+            c.alpha * in.read[index_of(m, k, c.k)] * numbers.b[index_of(n, k, c.k)];
         sum += product;
         magnitude += std::abs(product);
       }
-      const std::size_t i = at(m, n, c.n);
+      const std::size_t i = index_of(m, n, c.n);
       expected.values[i] = sum;
       // A norm's scale and a sigmoid have errors of their own, of either side's arithmetic.
       expected.error[i] =
@@ -195,19 +184,22 @@ Outputs check_fused_linear(OpRunner& runner, DType dtype, const FusedCase& c) {
     }
   }
   if (c.after == FusedAfter::kGate) expected = gated(c, expected);
-  runner.reset();
+  const auto result_of = [](const FusedLinear& op) {
+    return op.gate.y ? op.gate.y : op.product.out;
+  };
+  runner.reset(text);
   const FusedLinear op = layer_of(runner, dtype, c, numbers);
   runner.run(op);
-  const Outputs got = outputs_of(runner, op);
-  require_close("out", got[0], expected, dtype, accumulator_of(dtype), dtype);
-  if (op.norm.sum) require_equal("sum", got[1], in.sum);
+  runner.require_close("out", result_of(op), expected, accumulator_of(dtype), dtype);
+  if (op.norm.sum) runner.require_equal("sum", op.norm.sum, in.sum);
+  const Outputs got = runner.outputs();
 
-  runner.reset();
+  runner.reset(text + ", in parts");
   const FusedLinear parts = layer_of(runner, dtype, c, numbers);
   for_each_part(parts, [&](const auto& part) { runner.run(part); });
-  const Outputs alone = outputs_of(runner, parts);
-  for (std::size_t i = 0; i < got.size(); ++i) require_equal("parts alone", got[i], alone[i]);
+  runner.require_equal("out", result_of(parts), got[0]);
+  if (op.norm.sum) runner.require_equal("sum", parts.norm.sum, got[1]);
   return got;
 }
 
-}  // namespace strata::test
+}  // namespace strata

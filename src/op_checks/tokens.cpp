@@ -1,17 +1,18 @@
-// Cases of embedding, RoPE and norms of heads, compared with their formulas in f64, token by token.
+// Checks of embedding, RoPE and norms of heads, compared with their formulas in f64, token by
+// token.
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "op_checks/texts.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 
 Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c, double scale) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   constexpr std::int64_t kVocabulary = 11;
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
@@ -54,12 +55,10 @@ Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c, double
       .d_table = runner.upload(before, accumulator, table_shape, c.width + c.gap),
       .scale = scale};
   runner.run(forward);
+  runner.require_equal("y", forward.y, y);
   runner.run(backward);
-  const Outputs got{runner.download(forward.y), runner.download(backward.d_table)};
-  require_equal("y", got[0], y);
-  require_close("d_table", got[1], d_table, accumulator, accumulator);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_close("d_table", backward.d_table, d_table, accumulator);
+  return runner.outputs();
 }
 
 std::vector<RopeCase> rope_cases() {
@@ -67,7 +66,8 @@ std::vector<RopeCase> rope_cases() {
 }
 
 Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeForm& form) {
-  runner.reset();
+  runner.reset(fmt::format("{}, heads of {} times that, {}", text_of(dtype, c), form.multiple,
+                           form.pairs == RopePairs::kHalves ? "halves" : "neighbours"));
   constexpr std::int64_t kPositions = 50;
   const DType accumulator = accumulator_of(dtype);
   const std::int64_t half = c.head_dim / 2;
@@ -112,7 +112,6 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeF
     }
     return out;
   };
-  Outputs got;
   for (const RopeDirection direction : {RopeDirection::kForward, RopeDirection::kBackward}) {
     Rope op;
     op.x = runner.upload(x, dtype, shape, stride);
@@ -122,12 +121,10 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeF
     op.direction = direction;
     op.pairs = form.pairs;
     runner.run(op);
-    got.push_back(runner.download(op.x));
-    require_close("x", got.back(), turned(direction == RopeDirection::kForward ? 1 : -1), dtype,
-                  accumulator);
+    runner.require_close("x", op.x, turned(direction == RopeDirection::kForward ? 1 : -1),
+                         accumulator);
   }
-  REQUIRE(runner.guards_intact());
-  return got;
+  return runner.outputs();
 }
 
 namespace {
@@ -177,7 +174,7 @@ struct NormedHead {
 
 Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place,
                         double offset) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.heads, c.head_dim};
   const std::int64_t count = c.tokens * c.heads;
@@ -226,6 +223,8 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
       .workspace = runner.output(accumulator, {HeadNormBackward::kWorkspaceRows, c.head_dim}),
       .offset = offset};
   runner.run(backward);
+  runner.require_close("dx", backward.dx, dx, accumulator);
+  runner.require_close("d_weight", backward.d_weight, d_weight, accumulator);
   const HeadNormForward forward{
       .x = d_x,
       .weight = d_w,
@@ -234,17 +233,9 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
       .eps = eps,
       .offset = offset};
   runner.run(forward);
-  Outputs got{runner.download(forward.y), runner.download(backward.dx),
-              runner.download(backward.d_weight)};
-  require_close("y", got[0], y, dtype, accumulator);
-  require_close("dx", got[1], dx, dtype, accumulator);
-  require_close("d_weight", got[2], d_weight, accumulator, accumulator);
-  if (forward.rstd) {
-    got.push_back(runner.download(forward.rstd));
-    require_close("rstd", got[3], rstd, accumulator, accumulator);
-  }
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_close("y", forward.y, y, accumulator);
+  if (forward.rstd) runner.require_close("rstd", forward.rstd, rstd, accumulator);
+  return runner.outputs();
 }
 
-}  // namespace strata::test
+}  // namespace strata

@@ -1,14 +1,14 @@
-// This file has the list of op_checks.h: add a line here for every new operator. A line calls a
-// check of op_cases.h, which compares with a naive reference and requires intact guard bands.
+// This file has the list of check_list.h: add a line here for every new operator. A line calls a
+// check of checks.h, which compares with a naive reference.
 
-#include "support/op_checks.h"
+#include "strata/op_checks/check_list.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "support/op_reference.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 namespace {
 
 constexpr DType kF32 = DType::kF32;
@@ -22,7 +22,9 @@ DType intermediate_of(DType dtype, BackendKind kind) {
 
 }  // namespace
 
-CheckShapes smallest_shapes() {
+CheckShapes smallest_shapes(BackendKind kind) {
+  // On the cpu these run for their names alone: op_cases_test.cpp has them with all head dims.
+  const HeadDims head_dims = kind == BackendKind::kCuda ? cuda_head_dims() : HeadDims{12};
   return {.rows = {{3, 1}, {5, 24}, {7, 33, 3, true}, {2, 2048}, {2, 5000, 8}},
           .vocabularies = {{3, 1}, {9, 63, 0, true}, {3, 4099, 5}, {2, 131073, 0, true}},
           .runs = {1, 37, 4097, 20011},
@@ -30,7 +32,9 @@ CheckShapes smallest_shapes() {
           .fused = fused_cases(),
           .heads = {{5, 3, 8, 4}, {3, 2, 128, 256}},
           .attention = {causal_case(2, 130, 2, 1, 64), causal_case(2, 130, 2, 1, 128),
-                        causal_case(1, 130, 2, 1, 256)}};
+                        causal_case(1, 130, 2, 1, 256)},
+          .decode = decode_cases(head_dims),
+          .fused_attend = fused_attend_cases(head_dims)};
 }
 
 CheckShapes model_shapes() {
@@ -43,8 +47,10 @@ CheckShapes model_shapes() {
                     {4, 264, 2048, 8, FusedBefore::kNorm},
                     {1, 512, 11008, 0, FusedBefore::kNothing, FusedAfter::kResidual},
                     {2, 512, 5120}},
-          .heads = {{700, 32, 128, 1024}},
-          .attention = {causal_case(2, 333, 4, 2, 64), causal_case(2, 333, 4, 2, 128)}};
+          .heads = {{500, 32, 128, 1024}},
+          .attention = {causal_case(2, 333, 4, 2, 64), causal_case(2, 333, 4, 2, 128)},
+          .decode = decode_cases(cuda_head_dims()),
+          .fused_attend = fused_attend_cases(cuda_head_dims())};
 }
 
 std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
@@ -82,7 +88,9 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
           check_rope(r, dtype, some, form);
         }
       });
-      add("head norm" + suffix, [=](OpRunner& r) { check_head_norm(r, dtype, c, true); });
+      for (const bool in_place : {false, true}) {
+        add("head norm" + suffix, [=](OpRunner& r) { check_head_norm(r, dtype, c, in_place); });
+      }
     }
     for (const RopeCase& c : shapes.heads) {
       RopeCase some = c;  // the cache is larger than what is added
@@ -128,17 +136,14 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
         check_attention_backward(r, dtype, c, {rounded, rounded});
       });
     }
-  }
-  // On the cpu these run for their names alone: op_cases_test.cpp has them with all head dims.
-  const HeadDims head_dims = kind == BackendKind::kCuda ? cuda_head_dims() : HeadDims{12};
-  for (const DType dtype : {kF32, kBF16}) {
-    for (const AttentionCase& c : decode_cases(head_dims)) {
-      add("attention to int8 " + std::string(name_of(dtype)),
-          [=](OpRunner& r) { check_attend_int8_kv(r, dtype, c, intermediate_of(dtype, kind)); });
+    for (const AttentionCase& c : shapes.decode) {
+      add("attention of single queries" + suffix, [=](OpRunner& r) {
+        check_attention_forward(r, dtype, c, intermediate_of(dtype, kind));
+        check_attend_int8_kv(r, dtype, c, intermediate_of(dtype, kind));
+      });
     }
-    for (const AttentionCase& c : fused_attend_cases(head_dims)) {
-      add("fused attention " + std::string(name_of(dtype)),
-          [=](OpRunner& r) { check_fused_attend(r, dtype, c); });
+    for (const AttentionCase& c : shapes.fused_attend) {
+      add("fused attention" + suffix, [=](OpRunner& r) { check_fused_attend(r, dtype, c); });
     }
   }
   for (const std::int64_t n : shapes.runs) {
@@ -147,4 +152,4 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
   return all;
 }
 
-}  // namespace strata::test
+}  // namespace strata

@@ -1,18 +1,18 @@
-// Rounds, draws and compares numbers for the operator cases. Rounding is by the
-// addition of a large number, so that it shares no code with Bf16.
+// Rounds, draws and compares numbers for the checks of operators. Rounding is by the addition of a
+// large number, so that it shares no code with Bf16.
 
-#include "support/op_reference.h"
+#include "strata/op_checks/reference.h"
 
+#include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <map>
 #include <span>
 #include <utility>
 
+#include "strata/base/log.h"
 #include "strata/base/random.h"
-#include "support/catch.h"
 
-namespace strata::test {
+namespace strata {
 
 namespace {
 
@@ -24,6 +24,13 @@ int significand_bits(DType dtype) {
     case DType::kF32: return 24;
     default: return 8;
   }
+}
+
+void require_size(const std::string& name, const std::vector<double>& got,
+                  const std::vector<double>& expected) {
+  if (got.size() == expected.size()) return;
+  throw CheckFailure(
+      fmt::format("{} has {} elements, expected {}", name, got.size(), expected.size()));
 }
 
 }  // namespace
@@ -40,8 +47,8 @@ double rounded_to(DType dtype, double value) {
 }
 
 std::vector<double> random_values(std::uint64_t stream, std::int64_t count, DType dtype) {
-  // Most cases draw the same numbers: what was drawn is kept.
-  static std::map<std::pair<std::uint64_t, DType>, std::vector<double>> all;
+  // Most checks draw the same numbers: what was drawn is kept, by each thread for itself.
+  static thread_local std::map<std::pair<std::uint64_t, DType>, std::vector<double>> all;
   std::vector<double>& drawn = all[{stream, dtype}];
   const std::size_t had = drawn.size();
   const auto size = static_cast<std::size_t>(count);
@@ -62,36 +69,40 @@ std::vector<double> random_integers(std::uint64_t stream, std::int64_t count, st
   return values;
 }
 
-void require_close(const std::string& name, const std::vector<double>& got,
-                   const Expected& expected, DType out, DType accumulator, DType intermediate) {
-  INFO(name << " in " << name_of(out));
-  REQUIRE(got.size() == expected.values.size());
+double require_close(const std::string& name, const std::vector<double>& got,
+                     const Expected& expected, const Roundings& roundings) {
+  require_size(name, got, expected.values);
+  double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double want = expected.values[i];
-    double computed = unit_roundoff(accumulator) * expected.error[i];
+    double computed = unit_roundoff(roundings.accumulator) * expected.error[i];
     if (!expected.intermediate_error.empty()) {
-      computed += unit_roundoff(intermediate) * expected.intermediate_error[i];
+      computed += unit_roundoff(roundings.intermediate) * expected.intermediate_error[i];
     }
+    if (got[i] == want) continue;  // infinities, too
     // What is rounded last is the computed value: as large as want plus its error.
-    const double allowed = unit_roundoff(out) * (std::abs(want) + 2 * computed) + 2 * computed;
-    const bool same = got[i] == want;  // infinities
-    if (!same && !(std::abs(got[i] - want) <= allowed)) {
-      FAIL(std::setprecision(17) << name << "[" << i << "] is " << got[i] << ", expected " << want
-                                 << " within " << allowed);
+    const double allowed =
+        unit_roundoff(roundings.out) * (std::abs(want) + 2 * computed) + 2 * computed;
+    const double error = std::abs(got[i] - want);
+    if (!(error <= allowed)) {
+      throw CheckFailure(fmt::format("{}[{}] in {} is {:.17g}, expected {:.17g} within {:.3g}",
+                                     name, i, name_of(roundings.out), got[i], want, allowed));
     }
+    worst = std::max(worst, error / allowed);
   }
+  return worst;
 }
 
 void require_equal(const std::string& name, const std::vector<double>& got,
                    const std::vector<double>& expected) {
-  REQUIRE(got.size() == expected.size());
+  require_size(name, got, expected);
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(expected[i])) continue;
     if (got[i] != expected[i] || std::signbit(got[i]) != std::signbit(expected[i])) {
-      FAIL(std::setprecision(17) << name << "[" << i << "] is " << got[i] << ", expected exactly "
-                                 << expected[i]);
+      throw CheckFailure(
+          fmt::format("{}[{}] is {:.17g}, expected exactly {:.17g}", name, i, got[i], expected[i]));
     }
   }
 }
 
-}  // namespace strata::test
+}  // namespace strata

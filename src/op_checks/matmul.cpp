@@ -1,12 +1,12 @@
-// Cases of matmul, compared with three nested loops in f64 in every layout and update.
+// Checks of matmul, compared with three nested loops in f64 in every layout and update.
 
 #include <cmath>
 
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "strata/base/log.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 
 std::vector<MatmulCase> matmul_cases() {
   return {{1, 1, 1},         {0, 5, 3},
@@ -21,8 +21,8 @@ std::vector<MatmulCase> matmul_cases() {
 
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
                      MatmulUpdate update, const MatmulCase& c, bool batch_invariant) {
-  runner.reset();
-  INFO("layout " << static_cast<int>(layout) << ", m " << c.m << ", n " << c.n << ", k " << c.k);
+  runner.reset(fmt::format("{}, layout {}, m {}, n {}, k {}, gap {}", name_of(dtype),
+                           static_cast<int>(layout), c.m, c.n, c.k, c.gap));
   const DType accumulator = accumulator_of(dtype);
   const bool a_transposed = layout == MatmulLayout::kTN;
   const bool b_transposed = layout == MatmulLayout::kNT;
@@ -61,10 +61,8 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
                   .batch_invariant = batch_invariant,
                   .alpha = c.alpha};
   runner.run(op);
-  const Outputs got{runner.download(op.out)};
-  require_close("out", got[0], expected, out, accumulator);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_close("out", op.out, expected, accumulator);
+  return runner.outputs();
 }
 
-}  // namespace strata::test
+}  // namespace strata

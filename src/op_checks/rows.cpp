@@ -1,21 +1,17 @@
-// Cases of the operators that work row by row, compared with their formulas in f64: residual add,
-// biases, SwiGLU, RMSNorm and cross-entropy.
+// Checks of the operators that work row by row, compared with their formulas in f64: residual add,
+// biases, SwiGLU and RMSNorm.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "op_checks/texts.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 
 namespace {
-
-std::size_t at(std::int64_t row, std::int64_t column, std::int64_t width) {
-  return static_cast<std::size_t>(row * width + column);
-}
 
 double sum_in(DType accumulator, DType out, double a, double b) {
   return rounded_to(out, rounded_to(accumulator, a + b));
@@ -36,7 +32,7 @@ std::vector<RowsCase> rows_cases() {
 }
 
 Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const Shape shape{c.tokens, c.width};
   const auto a = random_values(1, shape.elements(), dtype);
   const auto b = random_values(2, shape.elements(), dtype);
@@ -44,18 +40,16 @@ Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c) {
   const TensorView db = runner.upload(b, dtype, shape, c.width + 2 * c.gap);
   const TensorView y = c.in_place ? da : runner.output(dtype, shape, c.width + c.gap);
   runner.run(ResidualAdd{.a = da, .b = db, .y = y});
-  const Outputs got{runner.download(y)};
   std::vector<double> expected(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     expected[i] = sum_in(accumulator_of(dtype), dtype, a[i], b[i]);
   }
-  require_equal("y", got[0], expected);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("y", y, expected);
+  return runner.outputs();
 }
 
 Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
   const auto x = random_values(1, shape.elements(), dtype);
@@ -68,7 +62,7 @@ Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c) {
     d_bias.values[column] = before[column];
     d_bias.error[column] = std::abs(before[column]);
     for (std::int64_t n = 0; n < c.tokens; ++n) {
-      const std::size_t k = at(n, i, c.width);
+      const std::size_t k = index_of(n, i, c.width);
       sum[k] = sum_in(accumulator, dtype, x[k], bias[column]);
       d_bias.values[column] += x[k];
       d_bias.error[column] += static_cast<double>(c.tokens + 1) * std::abs(x[k]);
@@ -80,17 +74,15 @@ Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c) {
       .dy = d_x,
       .d_bias = gradient,
       .workspace = runner.output(accumulator, {BiasBackward::kWorkspaceRows, c.width})});
+  runner.require_close("d_bias", gradient, d_bias, accumulator);
   const TensorView y = c.in_place ? d_x : runner.output(dtype, shape, c.width + 2 * c.gap);
   runner.run(BiasAdd{.x = d_x, .bias = runner.upload(bias, dtype, {c.width}), .y = y});
-  const Outputs got{runner.download(y), runner.download(gradient)};
-  require_equal("y", got[0], sum);
-  require_close("d_bias", got[1], d_bias, accumulator, accumulator);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_equal("y", y, sum);
+  return runner.outputs();
 }
 
 Outputs check_soft_cap(OpRunner& runner, DType dtype, const RowsCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
   const double cap = 1.5;
@@ -121,12 +113,10 @@ Outputs check_soft_cap(OpRunner& runner, DType dtype, const RowsCase& c) {
       .dx = c.in_place ? d_dy : runner.output(dtype, shape, c.width + c.gap),
       .cap = cap};
   runner.run(forward);
+  runner.require_close("y", forward.y, y, accumulator);
   runner.run(backward);
-  Outputs got{runner.download(forward.y), runner.download(backward.dx)};
-  require_close("y", got[0], y, dtype, accumulator);
-  require_close("dx", got[1], dx, dtype, accumulator);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_close("dx", backward.dx, dx, accumulator);
+  return runner.outputs();
 }
 
 namespace {
@@ -158,7 +148,7 @@ Opened opened(Activation activation, double x) {
 }  // namespace
 
 Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c, Activation activation) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const DType accumulator = accumulator_of(dtype);
   const Shape narrow_shape{c.tokens, c.width};
   const Shape wide_shape{c.tokens, 2 * c.width};
@@ -168,9 +158,9 @@ Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c, Activatio
   Expected d_gate_up(wide_shape.elements());
   for (std::int64_t n = 0; n < c.tokens; ++n) {
     for (std::int64_t f = 0; f < c.width; ++f) {
-      const std::size_t i = at(n, f, c.width);
-      const std::size_t gate_at = at(n, f, 2 * c.width);
-      const std::size_t up_at = at(n, c.width + f, 2 * c.width);
+      const std::size_t i = index_of(n, f, c.width);
+      const std::size_t gate_at = index_of(n, f, 2 * c.width);
+      const std::size_t up_at = index_of(n, c.width + f, 2 * c.width);
       const double gate = gate_up[gate_at];
       const double up = gate_up[up_at];
       const auto [s, slope, roundings, slope_size] = opened(activation, gate);
@@ -185,28 +175,25 @@ Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c, Activatio
   const TensorView d_gate_up_in = runner.upload(gate_up, dtype, wide_shape, 2 * c.width + c.gap);
   const TensorView forward = runner.output(dtype, narrow_shape, c.width + c.gap);
   runner.run(SwigluForward{.gate_up = d_gate_up_in, .y = forward, .activation = activation});
+  runner.require_close("y", forward, y, accumulator);
   const TensorView d_y_in = runner.upload(d_y, dtype, narrow_shape, c.width + 2 * c.gap);
   const TensorView d_out =
       c.in_place ? d_gate_up_in : runner.output(dtype, wide_shape, 2 * c.width + c.gap);
   const TensorView again =
       c.in_place ? d_y_in : runner.output(dtype, narrow_shape, c.width + c.gap);
-  const auto got_forward = runner.download(forward);
   runner.run(SwigluBackward{.d_y = d_y_in,
                             .gate_up = d_gate_up_in,
                             .d_gate_up = d_out,
                             .y = again,
                             .activation = activation});
-  const Outputs got{got_forward, runner.download(d_out), runner.download(again)};
-  require_close("y of forward", got[0], y, dtype, accumulator);
-  require_close("d_gate_up", got[1], d_gate_up, dtype, accumulator);
-  require_close("y of backward", got[2], y, dtype, accumulator);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_close("d_gate_up", d_out, d_gate_up, accumulator);
+  runner.require_close("y", again, y, accumulator);
+  return runner.outputs();
 }
 
 Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual,
                               double offset) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
   const double width = static_cast<double>(c.width);
@@ -220,15 +207,15 @@ Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, 
   for (std::int64_t n = 0; n < c.tokens; ++n) {
     double squares = 0;
     for (std::int64_t i = 0; i < c.width; ++i) {
-      double& s = sum[at(n, i, c.width)];
-      if (residual) s = sum_in(accumulator, dtype, s, added[at(n, i, c.width)]);
+      double& s = sum[index_of(n, i, c.width)];
+      if (residual) s = sum_in(accumulator, dtype, s, added[index_of(n, i, c.width)]);
       squares += s * s;
     }
     const double scale = 1 / std::sqrt(squares / width + eps);
     rstd.values[static_cast<std::size_t>(n)] = scale;
     rstd.error[static_cast<std::size_t>(n)] = (width / 2 + 4) * scale;
     for (std::int64_t i = 0; i < c.width; ++i) {
-      const std::size_t k = at(n, i, c.width);
+      const std::size_t k = index_of(n, i, c.width);
       const double factor = weight[static_cast<std::size_t>(i)] + offset;
       y.values[k] = sum[k] * scale * factor;
       y.error[k] = (width / 2 + 6 + (offset == 0 ? 0 : 1)) * std::abs(y.values[k]);
@@ -248,29 +235,24 @@ Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, 
     op.sum = c.in_place ? d_added : runner.output(dtype, shape, c.width + c.gap);
   }
   runner.run(op);
-  Outputs got{runner.download(op.y), runner.download(op.rstd)};
-  require_close("y", got[0], y, dtype, accumulator);
-  require_close("rstd", got[1], rstd, accumulator, accumulator);
-  if (residual) {
-    got.push_back(runner.download(op.sum));
-    require_equal("sum", got[2], sum);
-  }
+  runner.require_close("y", op.y, y, accumulator);
+  runner.require_close("rstd", op.rstd, rstd, accumulator);
+  if (residual) runner.require_equal("sum", op.sum, sum);
   if (residual && c.in_place) {  // the other way round
     const TensorView sum_over_x = runner.upload(x, dtype, shape, c.width + c.gap);
     const TensorView y_over_residual = runner.upload(added, dtype, shape, c.width + c.gap);
     op.x = op.sum = sum_over_x;
     op.residual = op.y = y_over_residual;
     runner.run(op);
-    require_equal("y over the residual", runner.download(op.y), got[0]);
-    require_equal("sum over x", runner.download(op.sum), sum);
+    runner.require_equal("y over the residual", op.y, std::vector(runner.outputs()[0]));
+    runner.require_equal("sum over x", op.sum, sum);
   }
-  REQUIRE(runner.guards_intact());
-  return got;
+  return runner.outputs();
 }
 
 Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual,
                                double offset) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const DType accumulator = accumulator_of(dtype);
   const Shape shape{c.tokens, c.width};
   const double width = static_cast<double>(c.width);
@@ -291,14 +273,14 @@ Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c,
     double mean = 0;
     double mean_magnitude = 0;
     for (std::int64_t i = 0; i < c.width; ++i) {
-      const std::size_t k = at(n, i, c.width);
+      const std::size_t k = index_of(n, i, c.width);
       const double term =
           (weight[static_cast<std::size_t>(i)] + offset) * dy[k] * x[k] * scale / width;
       mean += term;
       mean_magnitude += std::abs(term);
     }
     for (std::int64_t i = 0; i < c.width; ++i) {
-      const std::size_t k = at(n, i, c.width);
+      const std::size_t k = index_of(n, i, c.width);
       const std::size_t column = static_cast<std::size_t>(i);
       const double g = (weight[column] + offset) * dy[k];
       const double added = residual ? d_residual[k] : 0;
@@ -326,121 +308,9 @@ Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c,
   op.d_weight = runner.upload(before, accumulator, {c.width});
   op.workspace = runner.output(accumulator, {RmsNormBackward::kWorkspaceRows, c.width});
   runner.run(op);
-  const Outputs got{runner.download(op.dx), runner.download(op.d_weight)};
-  require_close("dx", got[0], dx, dtype, accumulator);
-  require_close("d_weight", got[1], d_weight, accumulator, accumulator);
-  REQUIRE(runner.guards_intact());
-  return got;
+  runner.require_close("dx", op.dx, dx, accumulator);
+  runner.require_close("d_weight", op.d_weight, d_weight, accumulator);
+  return runner.outputs();
 }
 
-Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bool gradient) {
-  runner.reset();
-  const DType accumulator = accumulator_of(dtype);
-  const Shape shape{c.tokens, c.width};
-  std::vector<double> logits = random_values(1, shape.elements(), dtype);
-  for (double& l : logits) l *= 8;  // exact; far enough apart that the maximum matters
-  std::vector<double> targets = random_integers(2, c.tokens, c.width);
-  for (std::size_t n = 0; n < targets.size(); ++n) {
-    if (n % 5 == 1) targets[n] = CrossEntropy::kIgnoreIndex;
-    if (n % 5 == 2) targets[n] = static_cast<double>(c.width - 1);
-  }
-  const double grad_scale = rounded_to(accumulator, 0.37);
-  Expected loss(c.tokens);
-  Expected lse(c.tokens);
-  Expected d_logits(shape.elements());
-  for (std::int64_t n = 0; n < c.tokens; ++n) {
-    const auto row_at = static_cast<std::size_t>(n);
-    const double* row = logits.data() + n * c.width;
-    const double top = *std::max_element(row, row + c.width);
-    double sum = 0;
-    double exponents = 0;  // relative error of the sum, from rounding the arguments of exp
-    for (std::int64_t v = 0; v < c.width; ++v) {
-      sum += std::exp(row[v] - top);
-      exponents += std::exp(row[v] - top) * (top - row[v]);
-    }
-    lse.values[row_at] = top + std::log(sum);
-    lse.error[row_at] = static_cast<double>(c.width) + 4 + exponents / sum + std::log(sum) +
-                        std::abs(lse.values[row_at]);
-    const bool ignored = targets[row_at] == CrossEntropy::kIgnoreIndex;
-    if (ignored) continue;
-    const double logit = row[static_cast<std::int64_t>(targets[row_at])];
-    loss.values[row_at] = lse.values[row_at] - logit;
-    loss.error[row_at] = lse.error[row_at] + std::abs(loss.values[row_at]);
-    for (std::int64_t v = 0; v < c.width; ++v) {
-      const std::size_t k = at(n, v, c.width);
-      const double p = std::exp(row[v] - lse.values[row_at]);
-      const double hit = v == static_cast<std::int64_t>(targets[row_at]) ? 1 : 0;
-      d_logits.values[k] = (p - hit) * grad_scale;
-      d_logits.error[k] = grad_scale * (p * (lse.error[row_at] + std::abs(row[v]) + 8) + 2 * hit);
-    }
-  }
-  CrossEntropy op;
-  const TensorView d_in = runner.upload(logits, dtype, shape, c.width + c.gap);
-  op.logits = d_in;
-  op.targets = runner.upload(targets, DType::kI32, {c.tokens});
-  op.loss = runner.output(accumulator, {c.tokens});
-  op.lse = runner.output(accumulator, {c.tokens});
-  if (gradient) {
-    op.grad_scale = runner.upload({grad_scale}, accumulator, {1});
-    op.d_logits = c.in_place ? d_in : runner.output(dtype, shape, c.width + c.gap);
-  }
-  runner.run(op);
-  Outputs got{runner.download(op.loss), runner.download(op.lse)};
-  require_close("loss", got[0], loss, accumulator, accumulator);
-  require_close("lse", got[1], lse, accumulator, accumulator);
-  if (gradient) {
-    got.push_back(runner.download(op.d_logits));
-    require_close("d_logits", got[2], d_logits, dtype, accumulator);
-  }
-  REQUIRE(runner.guards_intact());
-  return got;
-}
-
-Outputs check_fine_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c) {
-  runner.reset();
-  constexpr std::array kOffsets{0.0, 20.0, -300.0, 1000.0};
-  constexpr std::array kSpreads{1.0, 8.0};
-  const Shape shape{c.tokens, c.width};
-  std::vector<double> logits = random_values(1, shape.elements(), dtype);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const std::size_t n = i / static_cast<std::size_t>(c.width);
-    logits[i] = rounded_to(dtype, logits[i] * kSpreads[n % 2] + kOffsets[n / 2 % 4]);
-  }
-  const std::vector<double> targets = random_integers(2, c.tokens, c.width);
-  CrossEntropy op;
-  const TensorView d_in = runner.upload(logits, dtype, shape, c.width + c.gap);
-  op.logits = d_in;
-  op.targets = runner.upload(targets, DType::kI32, {c.tokens});
-  op.loss = runner.output(dtype, {c.tokens});
-  op.lse = runner.output(dtype, {c.tokens});
-  op.grad_scale = runner.upload({1.0}, dtype, {1});
-  op.d_logits = c.in_place ? d_in : runner.output(dtype, shape, c.width + c.gap);
-  runner.run(op);
-  const Outputs got{runner.download(op.d_logits)};
-  constexpr long double kUlps = 8;
-  const long double allowed = kUlps * 2 * unit_roundoff(dtype);
-  constexpr long double kSmallest = 1e-30L;  // what is near the end of f32's range has fewer bits
-  for (std::int64_t n = 0; n < c.tokens; ++n) {
-    const double* row = logits.data() + n * c.width;
-    const double top = *std::max_element(row, row + c.width);
-    long double sum = 0;
-    for (std::int64_t v = 0; v < c.width; ++v) {
-      sum += std::exp(static_cast<long double>(row[v]) - top);
-    }
-    for (std::int64_t v = 0; v < c.width; ++v) {
-      const bool hit = v == static_cast<std::int64_t>(targets[static_cast<std::size_t>(n)]);
-      const long double p = std::exp(static_cast<long double>(row[v]) - top) / sum;
-      const long double error = std::abs(got[0][at(n, v, c.width)] - (hit ? p - 1 : p));
-      if (!(error <= allowed * (hit ? 1 : p) + kSmallest)) {
-        FAIL("d_logits[" << n << ", " << v << "], where the probability is "
-                         << static_cast<double>(p) << ", is off by "
-                         << static_cast<double>(error / (hit ? 1 : p) * kUlps / allowed)
-                         << " units in the last place");
-      }
-    }
-  }
-  REQUIRE(runner.guards_intact());
-  return got;
-}
-
-}  // namespace strata::test
+}  // namespace strata

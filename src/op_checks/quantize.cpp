@@ -1,4 +1,4 @@
-// Cases of rows, and of keys and values, as int8 with a scale each, and back, compared bit by bit
+// Checks of rows, and of keys and values, as int8 with a scale each, and back, compared bit by bit
 // with the definitions of strata/ops/quantize.h and kv_cache.h.
 
 #include <algorithm>
@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "support/catch.h"
-#include "support/op_cases.h"
-#include "support/op_reference.h"
+#include "op_checks/texts.h"
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/reference.h"
 
-namespace strata::test {
+namespace strata {
 
 namespace {
 
@@ -59,53 +59,57 @@ Quantized quantized(const std::vector<double>& x, DType dtype) {
   return result;
 }
 
+/// Returns DequantizeRows of one level: rounded in A, then once more.
+double dequantized(double level, double scale, DType dtype) {
+  const double product = level * scale;
+  if (dtype == DType::kF64) return product;
+  const auto in_f32 = static_cast<float>(product);
+  return dtype == DType::kF32 ? double{in_f32} : double{Bf16(in_f32)};
+}
+
 /// What comes back is as near as half a level and the roundings on the way allow: of the scale, the
 /// ratio and the product (A), and of the result (X).
-void require_near(const std::vector<double>& back, const std::vector<double>& x, double scale,
-                  DType dtype) {
+void require_near(const OpRunner& runner, double back, double x, double scale, DType dtype) {
   const double a = unit_roundoff(accumulator_of(dtype));
   const double on_the_way = 127 * (unit_roundoff(DType::kF32) + 2 * a);
-  for (std::size_t c = 0; c < x.size(); ++c) {
-    const double allowed = scale * (0.5 + on_the_way) + unit_roundoff(dtype) * std::abs(back[c]);
-    if (!(std::abs(back[c] - x[c]) <= allowed)) {
-      FAIL("element " << c << " came back as " << back[c] << " for " << x[c] << ", scale "
-                      << scale);
-    }
+  const double allowed = scale * (0.5 + on_the_way) + unit_roundoff(dtype) * std::abs(back);
+  if (!(std::abs(back - x) <= allowed)) {
+    runner.fail(fmt::format("made {} of {}, with scale {}", back, x, scale));
   }
 }
 
 }  // namespace
 
 Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const Shape shape{c.tokens, c.width};
   const std::vector<double> x = rows_of_all_kinds(dtype, c.tokens, c.width);
   const TensorView from = runner.upload(x, dtype, shape, c.width + c.gap);
   const TensorView q = runner.output(DType::kI8, shape, c.width + 2 * c.gap);
   const TensorView scale = runner.output(DType::kF32, {c.tokens});
   const TensorView to = runner.output(dtype, shape, c.width + c.gap);
-  runner.run(QuantizeRows{.x = from, .q = q, .scale = scale});
-  runner.run(DequantizeRows{.q = q, .scale = scale, .x = to});
-  const Outputs got{runner.download(q), runner.download(scale), runner.download(to)};
   std::vector<double> scales;
   std::vector<double> levels;
+  std::vector<double> back;
   for (std::int64_t n = 0; n < c.tokens; ++n) {
-    const auto begin = static_cast<std::ptrdiff_t>(n * c.width);
-    const std::vector<double> row(x.begin() + begin, x.begin() + begin + c.width);
-    const std::vector<double> back(got[2].begin() + begin, got[2].begin() + begin + c.width);
-    const Quantized expected = quantized(row, dtype);
-    scales.push_back(expected.scale);
-    levels.insert(levels.end(), expected.q.begin(), expected.q.end());
-    if (std::isnan(expected.scale)) {
-      REQUIRE(std::all_of(back.begin(), back.end(), [](double v) { return std::isnan(v); }));
-    } else if (expected.scale == 0 || expected.scale >= 0x1p-126) {
-      require_near(back, row, expected.scale, dtype);
+    const auto begin = x.begin() + n * c.width;
+    const Quantized row = quantized({begin, begin + c.width}, dtype);
+    scales.push_back(row.scale);
+    levels.insert(levels.end(), row.q.begin(), row.q.end());
+    for (const double level : row.q) back.push_back(dequantized(level, row.scale, dtype));
+  }
+  runner.run(QuantizeRows{.x = from, .q = q, .scale = scale});
+  runner.require_equal("q", q, levels);
+  runner.require_equal("scale", scale, scales);
+  runner.run(DequantizeRows{.q = q, .scale = scale, .x = to});
+  runner.require_equal("x", to, back);
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    const double row_scale = scales[i / static_cast<std::size_t>(c.width)];
+    if (row_scale == 0 || row_scale >= 0x1p-126) {
+      require_near(runner, back[i], x[i], row_scale, dtype);
     }
   }
-  require_equal("q", got[0], levels);
-  require_equal("scale", got[1], scales);
-  REQUIRE(runner.guards_intact());
-  return got;
+  return runner.outputs();
 }
 
 namespace {
@@ -127,19 +131,16 @@ struct Int8Cache {
                 levels.begin() + static_cast<std::ptrdiff_t>((to * heads + head) * width));
     }
   }
-  /// Returns element i as `dtype` has it: rounded in A, then once more.
+  /// Returns element i as `dtype` has it.
   [[nodiscard]] double element(std::size_t i, DType dtype) const {
-    const double product = levels[i] * scales[i / (levels.size() / scales.size())];
-    if (dtype == DType::kF64) return product;
-    const auto in_f32 = static_cast<float>(product);
-    return dtype == DType::kF32 ? double{in_f32} : double{Bf16(in_f32)};
+    return dequantized(levels[i], scales[i / (levels.size() / scales.size())], dtype);
   }
 };
 
 }  // namespace
 
 Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
-  runner.reset();
+  runner.reset(text_of(dtype, c));
   const std::int64_t rows = 2 * c.tokens + 5;
   const Shape added{c.tokens, c.heads, c.head_dim};
   const Shape cached{rows, c.heads, c.head_dim};
@@ -164,15 +165,19 @@ Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
   for (std::int64_t n = 0; n < c.tokens; ++n) {
     places.push_back(static_cast<double>(rows - 1 - 2 * n));
   }
-  runner.run(AppendInt8Kv{.k = runner.upload(k, dtype, added, width + c.gap),
-                          .v = runner.upload(v, dtype, added, width + c.gap),
-                          .rows = runner.upload(places, DType::kI32, {c.tokens}),
-                          .cache = cache});
   const auto heads = static_cast<std::size_t>(c.heads);
   for (std::size_t n = 0; n < places.size(); ++n) {
     expected[0].append(k, n, static_cast<std::size_t>(places[n]), heads, dtype);
     expected[1].append(v, n, static_cast<std::size_t>(places[n]), heads, dtype);
   }
+  runner.run(AppendInt8Kv{.k = runner.upload(k, dtype, added, width + c.gap),
+                          .v = runner.upload(v, dtype, added, width + c.gap),
+                          .rows = runner.upload(places, DType::kI32, {c.tokens}),
+                          .cache = cache});
+  runner.require_equal("k", cache.k, expected[0].levels);
+  runner.require_equal("v", cache.v, expected[1].levels);
+  runner.require_equal("k_scale", cache.k_scale, expected[0].scales);
+  runner.require_equal("v_scale", cache.v_scale, expected[1].scales);
   // The first two queries of five see rows 1 to 3, the last one what follows; row 0, and what is
   // beyond its past, nobody sees.
   const auto rest = static_cast<double>(rows - 4);
@@ -184,13 +189,7 @@ Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
                           .segments = runner.upload(segments, DType::kI32, {3, 5}),
                           .k = to_k,
                           .v = to_v});
-  const Outputs got{runner.download(cache.k),       runner.download(cache.v),
-                    runner.download(cache.k_scale), runner.download(cache.v_scale),
-                    runner.download(to_k),          runner.download(to_v)};
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::string name = i == 0 ? "k" : "v";
-    require_equal(name, got[i], expected[i].levels);
-    require_equal(name + "_scale", got[2 + i], expected[i].scales);
     std::vector<double> back = before;
     const auto row = static_cast<std::size_t>(width);
     for (std::size_t r = 1; r + 1 < static_cast<std::size_t>(rows); ++r) {
@@ -198,10 +197,9 @@ Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
         back[at] = expected[i].element(at, dtype);
       }
     }
-    require_equal("dequantised " + name, got[4 + i], back);
+    runner.require_equal(i == 0 ? "k" : "v", i == 0 ? to_k : to_v, back);
   }
-  REQUIRE(runner.guards_intact());
-  return got;
+  return runner.outputs();
 }
 
-}  // namespace strata::test
+}  // namespace strata

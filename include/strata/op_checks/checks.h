@@ -1,7 +1,8 @@
 // One list of cases and one naive f64 reference per operator, for every backend. check_x() draws
-// inputs that are exact in the compute dtype, runs the operator, and requires (by Catch2) that
-// every output is within the rounding error that its arithmetic can make and that no guard band was
-// touched. It returns what the operator wrote, so runs can also be compared bit by bit.
+// inputs that are exact in the compute dtype, runs the operator, and requires that every output is
+// within the rounding error that its arithmetic can make, and that nothing else was written. It
+// throws CheckFailure if not, and else returns what the operator wrote, so that runs can also be
+// compared bit by bit.
 #pragma once
 
 #include <array>
@@ -9,12 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "strata/op_checks/op_runner.h"
 #include "strata/ops/kernels.h"
-#include "support/op_runner.h"
 
-namespace strata::test {
-
-using Outputs = std::vector<std::vector<double>>;
+namespace strata {
 
 /// The number of tokens, the width, gaps between rows (elements beyond the width) and whether
 /// outputs go where inputs were, as far as the operator allows it.
@@ -180,4 +179,4 @@ struct AdamWCase {
 /// sequence of strata/ops/optimizer.h written with std::fma.
 Outputs check_adamw(OpRunner& runner, const AdamWCase& c);
 
-}  // namespace strata::test
+}  // namespace strata

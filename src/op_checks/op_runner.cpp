@@ -1,0 +1,199 @@
+// Moves values between f64 vectors and tensors on the device, and compares all bytes of all tensors
+// before an operator, after it, and after it ran again. A copy of what the device has stays here.
+
+#include "strata/op_checks/op_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/element.h"
+#include "strata/base/log.h"
+
+namespace strata {
+
+namespace {
+
+constexpr std::size_t kBand = 256;        // bytes before and behind each tensor
+constexpr std::byte kBandByte{0xa5};      // what they hold, and what is between rows
+constexpr std::byte kUnwrittenByte{255};  // NaN in all floating dtypes, -1 in integers
+
+}  // namespace
+
+OpRunner::OpRunner(Backend& backend, int runs)
+    : backend_(backend),
+      runs_(runs),
+      device_arena_(*backend.device, Space::kDevice, kBytes, "tensors of checks"),
+      staging_arena_(*backend.device, Space::kPinned, kBytes, "staging of checks"),
+      device_(device_arena_.allocate("tensors", kBytes)),
+      staging_(staging_arena_.allocate("staging", kBytes)) {}
+
+void OpRunner::reset(std::string check) {
+  backend_.device->synchronize();
+  bytes_.clear();
+  tensors_.clear();
+  outputs_.clear();
+  check_ = std::move(check);
+}
+
+void OpRunner::run_and_watch(const std::vector<ByteRange>& writes,
+                             const std::function<void()>& submit) {
+  const std::vector<std::byte> before = runs_ > 1 ? bytes_ : std::vector<std::byte>();
+  run_and_fetch(submit);
+  take_changes(may_change(writes));
+  for (int run = 2; run <= runs_; ++run) {
+    to_device(device_, before.data(), before.size());
+    run_and_fetch(submit);
+    if (bytes_.empty() || std::memcmp(staging_, bytes_.data(), bytes_.size()) == 0) continue;
+    fail(fmt::format("wrote other bits when it ran again on the same bytes (run {} of {})", run,
+                     runs_));
+  }
+}
+
+void OpRunner::run_and_fetch(const std::function<void()>& submit) {
+  submit();
+  if (!bytes_.empty()) stream().copy(staging_, device_, bytes_.size(), {});
+  backend_.device->synchronize();
+}
+
+void OpRunner::take_changes(const std::vector<bool>& may) {
+  constexpr std::size_t kPiece = 4096;  // most pieces are as they were
+  for (std::size_t begin = 0; begin < bytes_.size(); begin += kPiece) {
+    const std::size_t end = std::min(begin + kPiece, bytes_.size());
+    if (std::memcmp(staging_ + begin, bytes_.data() + begin, end - begin) == 0) continue;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (staging_[i] != bytes_[i] && !may[i]) fail("wrote beside its outputs");
+      bytes_[i] = staging_[i];
+    }
+  }
+}
+
+std::vector<bool> OpRunner::may_change(const std::vector<ByteRange>& writes) const {
+  std::vector<bool> may(bytes_.size());
+  const auto mark = [&](const std::byte* begin, const std::byte* end) {
+    std::fill(may.begin() + (begin - device_), may.begin() + (end - device_), true);
+  };
+  constexpr std::less<> kBefore;  // also of pointers into different memory
+  for (const TensorView& tensor : tensors_) {
+    const std::size_t size = size_of(tensor.dtype);
+    const std::int64_t rows = tensor.contiguous() ? 1 : tensor.rows();
+    const auto row_bytes =
+        static_cast<std::size_t>(tensor.elements() / std::max<std::int64_t>(rows, 1)) * size;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto* const begin = static_cast<const std::byte*>(tensor.data) +
+                                static_cast<std::size_t>(row * tensor.row_stride) * size;
+      for (const ByteRange& range : writes) {
+        const std::byte* const from = std::max(begin, range.begin, kBefore);
+        const std::byte* const to = std::min(begin + row_bytes, range.begin + range.bytes, kBefore);
+        if (kBefore(from, to)) mark(from, to);
+      }
+    }
+  }
+  return may;
+}
+
+void OpRunner::to_device(std::byte* at, const void* bytes, std::size_t size) {
+  if (static_cast<std::size_t>(at - device_) + size > kBytes) {
+    throw std::length_error("the tensors of this check need more than OpRunner::kBytes");
+  }
+  if (size == 0) return;           // then there may be no bytes to point at
+  backend_.device->synchronize();  // the staging buffer is used again
+  std::memcpy(staging_, bytes, size);
+  stream().copy(at, staging_, size, {});
+}
+
+void OpRunner::to_host(void* bytes, const std::byte* at, std::size_t size) {
+  stream().copy(staging_, at, size, {});
+  backend_.device->synchronize();
+  std::memcpy(bytes, staging_, size);
+}
+
+TensorView OpRunner::place(DType dtype, const Shape& shape, std::int64_t row_stride,
+                           const std::vector<double>* values) {
+  const TensorView view(device_ + bytes_.size() + kBand, dtype, shape,
+                        row_stride == 0 ? shape.row_elements() : row_stride);
+  const auto stride_bytes = static_cast<std::size_t>(view.row_stride) * size_of(dtype);
+  const auto width = static_cast<std::size_t>(shape.row_elements());
+  std::vector<std::byte> image(2 * kBand + static_cast<std::size_t>(view.rows()) * stride_bytes,
+                               kBandByte);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.elements()); ++i) {
+    std::byte* const at =
+        image.data() + kBand + i / width * stride_bytes + i % width * size_of(dtype);
+    if (values == nullptr) {
+      std::fill_n(at, size_of(dtype), kUnwrittenByte);
+    } else {
+      store_element(at, dtype, (*values)[i]);
+    }
+  }
+  append(image);
+  tensors_.push_back(view);
+  return view;
+}
+
+std::byte* OpRunner::append(const std::vector<std::byte>& bytes) {
+  std::byte* const at = device_ + bytes_.size();
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  bytes_.resize(round_up(bytes_.size(), Arena::kAlignment), kBandByte);
+  to_device(at, bytes_.data() + (at - device_),
+            bytes_.size() - static_cast<std::size_t>(at - device_));
+  return at;
+}
+
+TensorView OpRunner::upload(const std::vector<double>& values, DType dtype, const Shape& shape,
+                            std::int64_t row_stride) {
+  if (values.size() != static_cast<std::size_t>(shape.elements())) {
+    throw std::length_error("values do not fill " + shape.to_string());
+  }
+  return place(dtype, shape, row_stride, &values);
+}
+
+TensorView OpRunner::output(DType dtype, const Shape& shape, std::int64_t row_stride) {
+  return place(dtype, shape, row_stride, nullptr);
+}
+
+void* OpRunner::upload_bytes(const void* bytes, std::size_t size) {
+  const auto* const begin = static_cast<const std::byte*>(bytes);
+  return append({begin, begin + size});
+}
+
+std::vector<double> OpRunner::download(const ConstTensorView& view) {
+  const ByteRange range = view.bytes();
+  std::vector<std::byte> bytes(range.bytes);
+  if (!bytes.empty()) to_host(bytes.data(), range.begin, range.bytes);
+  std::vector<double> values(static_cast<std::size_t>(view.elements()));
+  const auto width = static_cast<std::size_t>(view.shape.row_elements());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t at = i / width * static_cast<std::size_t>(view.row_stride) + i % width;
+    values[i] = load_element(bytes.data() + at * size_of(view.dtype), view.dtype);
+  }
+  return values;
+}
+
+std::string OpRunner::label() const { return (check_.empty() ? "" : check_ + ": ") + operator_; }
+
+void OpRunner::fail(const std::string& what) const { throw CheckFailure(label() + " " + what); }
+
+void OpRunner::require_close(std::string_view name, const ConstTensorView& view,
+                             const Expected& expected, DType accumulator, DType intermediate) {
+  outputs_.push_back(download(view));
+  const double share = strata::require_close(
+      fmt::format("{}'s {}", label(), name), outputs_.back(), expected,
+      {.out = view.dtype, .accumulator = accumulator, .intermediate = intermediate});
+  if (share > nearest_.share) nearest_ = {.share = share, .name = operator_};
+}
+
+void OpRunner::require_equal(std::string_view name, const ConstTensorView& view,
+                             const std::vector<double>& expected) {
+  require_equal(name, download(view), expected);
+}
+
+void OpRunner::require_equal(std::string_view name, const std::vector<double>& got,
+                             const std::vector<double>& expected) {
+  outputs_.push_back(got);
+  strata::require_equal(fmt::format("{}'s {}", label(), name), got, expected);
+}
+
+}  // namespace strata
