@@ -11,9 +11,9 @@
 
 namespace strata {
 
-/// Runs every operator with small awkward shapes in f32 and bf16 and compares it with the plain f64
-/// kernels of the cpu backend, and with itself: the same bits again, and nothing written beside the
-/// outputs. One finding if all are right, else one for each operator that is not.
+/// Runs every operator with small awkward shapes in f32 and bf16 and compares it with its formula
+/// in f64, and with itself: the same bits again, and nothing written beside the outputs. One
+/// finding if all are right, else one for each operator that is not.
 [[nodiscard]] std::vector<Finding> check_operators(const SelfTestOptions& options);
 
 /// Trains the tiny model of the goldens with everything on the device and compares losses and norms

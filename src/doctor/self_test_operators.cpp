@@ -1,187 +1,101 @@
-// The self-test of the operators: every operator of the list, in f32 and bf16, against the plain
-// f64 kernels of the cpu backend, twice.
+// The self-test of the operators: the checks of every operator (strata/op_checks), in f32 and bf16,
+// at a few shapes, each run twice.
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <exception>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "doctor/operator_draws.h"
 #include "doctor/self_test_checks.h"
 #include "strata/base/log.h"
+#include "strata/op_checks/check_list.h"
 
 namespace strata {
 
 namespace {
 
-constexpr std::array kTested{DType::kF32, DType::kBF16};
-
-/// Odd sizes with gaps, and what the fast kernels take: heads of 64 and 128, multiples of 8. Each
-/// comes in two flavours; three of a kind see every layout of a matrix product.
-std::vector<TrialShape> trial_shapes() {
-  const std::array<TrialShape, 3> shapes{{{.tokens = 7,
-                                           .width = 33,
-                                           .vocabulary = 63,
-                                           .heads = 4,
-                                           .kv_heads = 2,
-                                           .head_dim = 8,
-                                           .gap = 3},
-                                          {.tokens = 74,
-                                           .width = 264,
-                                           .vocabulary = 518,
-                                           .heads = 2,
-                                           .kv_heads = 1,
-                                           .head_dim = 64,
-                                           .gap = 8},
-                                          {.tokens = 130,
-                                           .width = 96,
-                                           .vocabulary = 2051,
-                                           .heads = 4,
-                                           .kv_heads = 2,
-                                           .head_dim = 128,
-                                           .gap = 0}}};
-  std::vector<TrialShape> all;
-  for (int flavour = 0; flavour < 6; ++flavour) {
-    all.push_back(shapes[static_cast<std::size_t>(flavour % 3)]);
-    all.back().flavour = flavour;
-  }
-  return all;
+/// Two documents and an unused entry, whose gradients are turned back.
+AttentionCase documents(std::int64_t head_dim, std::int64_t window) {
+  return {.name = "two documents",
+          .queries = 74,
+          .keys = 74,
+          .heads = 4,
+          .kv_heads = 2,
+          .head_dim = head_dim,
+          .segments = {{0, 0, 24, 24, 0}, {24, 24, 50, 50, 0}, {0, 0, 0, 0, 0}},
+          .turned = true,
+          .window = window};
 }
 
-/// What came of the trials of one operator.
-struct TrialResult {
-  std::string name;
-  double worst = 0;     ///< largest error as a share of what was allowed
-  std::string failure;  ///< the first one; empty if there was none
-};
-
-std::string text_of(const TrialShape& s, DType tested) {
-  return fmt::format("{}, {} tokens, width {}, vocabulary {}, {} heads of {}, case {}",
-                     name_of(tested), s.tokens, s.width, s.vocabulary, s.heads, s.head_dim,
-                     s.flavour);
+/// Queries that see one key, fewer than a part has, and more.
+AttentionCase single_queries(std::int64_t head_dim, std::int64_t window) {
+  return {.name = "single queries",
+          .queries = 3,
+          .keys = 400,
+          .heads = 4,
+          .kv_heads = 2,
+          .head_dim = head_dim,
+          .segments = {{0, 2, 1, 1, 0}, {1, 5, 1, 90, 89}, {2, 100, 1, 280, 279}},
+          .parts = 2,
+          .window = window};
 }
 
-struct Comparison {
-  double worst = 0;     ///< largest error as a share of what is allowed
-  std::string failure;  ///< the first value that is off by more; empty if none is
-};
-
-/// Compares one output with the reference.
-Comparison compare(const TrialTensors::Output& output, DType tested, const std::vector<double>& got,
-                   const std::vector<double>& want) {
-  Comparison result;
-  double largest = 0;
-  for (const double value : want) {
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  }
-  const Allowed& allowed = output.allowed;
-  const DType own = output.low ? DType::kF32 : output.view.dtype;
-  const double shared = (allowed.accumulator * unit_roundoff(accumulator_of(tested)) +
-                         allowed.intermediate * unit_roundoff(tested)) *
-                        largest;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) continue;
-    const double bound =
-        allowed.last * unit_roundoff(own) * (std::abs(want[i]) + shared) + shared + allowed.steps;
-    const double share = std::abs(got[i] - want[i]) / bound;
-    if (share <= 1) {
-      if (allowed.steps == 0) result.worst = std::max(result.worst, share);
-    } else if (result.failure.empty()) {
-      result.failure = fmt::format("{}[{}] is {:.9g}, expected {:.9g} within {:.2g}", output.name,
-                                   i, got[i], want[i], bound);
-    }
-  }
-  return result;
+/// Odd sizes with gaps, and what the fast kernels take: heads of 64 and 128, multiples of 8.
+CheckShapes shapes_of_self_test() {
+  const std::vector<AttentionCase> single{single_queries(8, 0), single_queries(64, 70),
+                                          single_queries(128, 0)};
+  return {.rows = {{7, 33, 3}, {74, 264, 8}, {130, 96}},
+          .vocabularies = {{7, 63, 3}, {20, 518, 8}, {20, 2051}},
+          .runs = {232, 12481, 19537},
+          .products = {{7, 33, 33, 3}, {74, 264, 128, 8}, {130, 96, 513}},
+          .fused = {{4, 66, 32, 3, FusedBefore::kResidualNorm, FusedAfter::kNothing},
+                    {3, 66, 32, 3, FusedBefore::kNothing, FusedAfter::kGate},
+                    {4, 528, 128, 8, FusedBefore::kResidualNorm, FusedAfter::kGate},
+                    {2, 528, 128, 8, FusedBefore::kNothing, FusedAfter::kNothing},
+                    {4, 192, 512, 0, FusedBefore::kNorm, FusedAfter::kResidual},
+                    {1, 192, 512, 0, FusedBefore::kNothing, FusedAfter::kResidual}},
+          .heads = {{7, 4, 8, 24}, {74, 2, 64, 64}, {130, 4, 128, 0}},
+          .attention = {causal_case(1, 7, 4, 2, 8), documents(8, 19), causal_case(2, 37, 2, 1, 64),
+                        documents(64, 0), causal_case(2, 65, 4, 2, 128), documents(128, 33)},
+          .decode = single,
+          .fused_attend = single};
 }
 
-template <Op O>
-class OperatorTest {
- public:
-  OperatorTest(TrialMachine& subject, TrialMachine& reference)
-      : subject_(subject), reference_(reference) {}
-
-  [[nodiscard]] TrialResult run() {
-    result_.name = std::string(O::kName);
-    for (const DType tested : kTested) {
-      for (const TrialShape& shape : trial_shapes()) {
-        const std::string failure = failure_of(tested, shape);
-        if (failure.empty()) continue;
-        result_.failure = failure + " (" + text_of(shape, tested) + ")";
-        return result_;
-      }
-    }
-    return result_;
+/// Returns what the check found wrong, or an empty text.
+std::string failure_of(const OpCheck& check, OpRunner& runner) {
+  try {
+    check.run(runner);
+  } catch (const CheckFailure& failure) {
+    return failure.what();
+  } catch (const std::exception& error) {
+    return std::string("ended with an error: ") + error.what() + " (" + check.name + ")";
   }
-
- private:
-  [[nodiscard]] std::string failure_of(DType tested, const TrialShape& shape) {
-    try {
-      return compare_trials(tested, shape);
-    } catch (const std::exception& error) {
-      return std::string("ended with an error: ") + error.what();
-    }
-  }
-
-  [[nodiscard]] std::string compare_trials(DType tested, const TrialShape& shape) {
-    TrialTensors tensors(subject_.base(), tested, tested);
-    TrialTensors expected(reference_.base(), tested, DType::kF64);
-    O op;
-    O reference;
-    draw(op, tensors, shape);
-    draw(reference, expected, shape);
-    const std::vector<std::byte> wanted = reference_.run(expected.image(), reference);
-    const std::vector<std::byte> first = subject_.run(tensors.image(), op);
-    for (std::size_t i = 0; i < tensors.outputs().size(); ++i) {
-      const TrialTensors::Output& output = tensors.outputs()[i];
-      const Comparison found = compare(output, tested, tensors.values_of(output, first),
-                                       expected.values_of(expected.outputs().at(i), wanted));
-      if (!found.failure.empty()) return found.failure;
-      result_.worst = std::max(result_.worst, found.worst);
-    }
-    if (tensors.stray_byte(first) >= 0) return "wrote beside its outputs";
-    if (subject_.run(tensors.image(), op) != first) {
-      return "wrote other bits when it ran again on the same bytes";
-    }
-    return {};
-  }
-
-  TrialMachine& subject_;
-  TrialMachine& reference_;
-  TrialResult result_;
-};
-
-Finding finding_of(const TrialResult& result, BackendKind backend) {
-  return {.name = "operator " + result.name,
-          .verdict = Verdict::kBad,
-          .found = result.failure,
-          .remedy = remedy_of_wrong_numbers(backend, "run this again")};
+  return {};
 }
 
 }  // namespace
 
 std::vector<Finding> check_operators(const SelfTestOptions& options) {
-  TrialMachine subject(options.make_backend(options.backend, backend_options(options)));
-  BackendOptions plain;
-  plain.threads = 1;
-  plain.device.execution = Execution::kEager;
-  TrialMachine reference(strata::make_backend(BackendKind::kCpu, plain));
-  std::vector<TrialResult> results;
-#define STRATA_TRY(Operator) results.push_back(OperatorTest<Operator>(subject, reference).run());
-  STRATA_FOR_EACH_OPERATOR(STRATA_TRY)
-#undef STRATA_TRY
+  Backend backend = options.make_backend(options.backend, backend_options(options));
+  OpRunner runner(backend, 2);
+  std::map<std::string, std::string> failures;  // the first of each operator
+  for (const OpCheck& check : op_checks(shapes_of_self_test(), options.backend)) {
+    const std::string failure = failure_of(check, runner);
+    if (!failure.empty()) failures.emplace(runner.last_operator(), failure);
+  }
   std::vector<Finding> findings;
-  const TrialResult* worst = &results.front();
-  for (const TrialResult& result : results) {
-    if (!result.failure.empty()) findings.push_back(finding_of(result, options.backend));
-    if (result.worst > worst->worst) worst = &result;
+  for (const auto& [name, failure] : failures) {
+    findings.push_back({.name = "operator " + name,
+                        .verdict = Verdict::kBad,
+                        .found = failure,
+                        .remedy = remedy_of_wrong_numbers(options.backend, "run this again")});
   }
   if (!findings.empty()) return findings;
+  const OpRunner::Nearest& nearest = runner.nearest();
   return {{.name = "operators",
-           .found = fmt::format("{} in f32 and bf16 as plain f64 ones, twice the same bits; "
+           .found = fmt::format("{} in f32 and bf16 as their formulas in f64, twice the same bits; "
                                 "largest error {:.0f} % of what rounding may make ({})",
-                                results.size(), 100 * worst->worst, worst->name)}};
+                                runner.names().size(), 100 * nearest.share, nearest.name)}};
 }
 
 }  // namespace strata

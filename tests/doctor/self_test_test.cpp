@@ -21,6 +21,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/file.h"
 #include "strata/model/safetensors.h"
+#include "strata/ops/operator_list.h"
 #include "support/catch.h"
 #include "support/places.h"
 #include "support/scratch_folder.h"
@@ -193,6 +194,18 @@ class AdamWithoutDecay final : public PassedOnKernels {
 TEST_CASE("the self-test finds nothing on a cpu that is right", "[long]") {
   const ScratchFolder folder;
   CHECK(bad_names(options_in(folder)) == Names{});
+}
+
+TEST_CASE("the self-test runs every operator", "[long]") {
+  constexpr int kOperators = 0
+#define STRATA_COUNT(Operator) +1
+      STRATA_FOR_EACH_OPERATOR(STRATA_COUNT)
+#undef STRATA_COUNT
+      ;
+  const ScratchFolder folder;
+  const std::vector<Finding> findings = check_operators(options_in(folder));
+  REQUIRE(findings.size() == 1);
+  CHECK_THAT(findings[0].found, ContainsSubstring(std::to_string(kOperators) + " in f32 and bf16"));
 }
 
 TEST_CASE("the goldens that the program carries are those of the tests") {
