@@ -15,14 +15,14 @@
 #include "doctor/golden_files.h"
 #include "doctor/planted_device.h"
 #include "doctor/planted_files.h"
-#include "doctor/planted_kernels.h"
 #include "doctor/planted_ranks.h"
 #include "doctor/self_test_checks.h"
 #include "strata/base/bytes.h"
 #include "strata/base/file.h"
 #include "strata/model/safetensors.h"
-#include "strata/ops/operator_list.h"
+#include "strata/op_checks/check_list.h"
 #include "support/catch.h"
+#include "support/passed_on_kernels.h"
 #include "support/places.h"
 #include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
@@ -68,7 +68,7 @@ Names bad_with(const std::function<Backend(BackendKind, const BackendOptions&)>&
 
 template <class Defect>
 Names bad_with_kernels() {
-  return bad_with(with_defect<Defect>());
+  return bad_with(with_kernels<Defect>());
 }
 
 bool odd(std::int64_t n) { return n % 2 == 1; }
@@ -197,15 +197,11 @@ TEST_CASE("the self-test finds nothing on a cpu that is right", "[long]") {
 }
 
 TEST_CASE("the self-test runs every operator", "[long]") {
-  constexpr int kOperators = 0
-#define STRATA_COUNT(Operator) +1
-      STRATA_FOR_EACH_OPERATOR(STRATA_COUNT)
-#undef STRATA_COUNT
-      ;
   const ScratchFolder folder;
   const std::vector<Finding> findings = check_operators(options_in(folder));
   REQUIRE(findings.size() == 1);
-  CHECK_THAT(findings[0].found, ContainsSubstring(std::to_string(kOperators) + " in f32 and bf16"));
+  CHECK_THAT(findings[0].found,
+             ContainsSubstring(std::to_string(kOperatorNames.size()) + " in f32 and bf16"));
 }
 
 TEST_CASE("the goldens that the program carries are those of the tests") {

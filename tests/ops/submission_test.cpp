@@ -1,28 +1,28 @@
 // What nobody records takes no memory to submit. The dry backend enqueues nothing, so what is
 // counted there is the path that all backends share; what a lane's own queue takes is not.
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <vector>
 
 #include "strata/device/arena.h"
+#include "strata/op_checks/check_list.h"
 #include "strata/ops/backend.h"
 #include "support/allocations.h"
 #include "support/catch.h"
+#include "support/passed_on_kernels.h"
 
 namespace strata::test {
 namespace {
 
 constexpr DType kBF16 = DType::kBF16;
 constexpr DType kF32 = DType::kF32;
-constexpr DType kI32 = DType::kI32;
 
-/// Views that look real, each place with an address of its own; nothing is read behind them.
-TensorView view(DType dtype, const Shape& shape, std::size_t place = 0) {
-  static std::array<std::byte, 4> somewhere;
-  return {&somewhere.at(place), dtype, shape};
+/// A view that looks real; nothing is read behind it.
+TensorView view(DType dtype, const Shape& shape) {
+  static std::byte somewhere;
+  return {&somewhere, dtype, shape};
 }
 
 /// A dry machine and what submits on it.
@@ -55,8 +55,26 @@ const AttentionForward kAttention{.q = view(kBF16, {8, 4, 64}),
                                   .segments = {.table = {}, .uniform_length = 4},
                                   .o = view(kBF16, {8, 4, 64}),
                                   .lse = view(kF32, {4, 8})};
-const RopeAngles kAngles{
-    .positions = view(kI32, {8}), .cos = view(kF32, {16, 32}), .sin = view(kF32, {16, 32})};
+
+/// Counts what every operator takes to submit, and hands it on.
+class CountedKernels final : public PassedOnKernels {
+ public:
+  using PassedOnKernels::PassedOnKernels;
+
+ private:
+#define STRATA_COUNT(Operator)                               \
+  void launch(Stream& stream, const Operator& op) override { \
+    unrecorded_.run(op);                                     \
+    stopped_.run(op);                                        \
+    pass_on(stream, op);                                     \
+  }
+  STRATA_FOR_EACH_OPERATOR(STRATA_COUNT)
+#undef STRATA_COUNT
+
+  Recorder recorder_;  // that was never started
+  Machine unrecorded_;
+  Machine stopped_{&recorder_};
+};
 
 TEST_CASE("the counter sees what is allocated", "[ops]") {
   const std::int64_t before = allocations_of_this_thread();
@@ -69,142 +87,28 @@ TEST_CASE("the counter sees what is allocated", "[ops]") {
 }
 
 TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") {
-  Recorder stopped;
-  for (TraceSink* trace : {static_cast<TraceSink*>(nullptr), static_cast<TraceSink*>(&stopped)}) {
-    Machine m(trace);
-    const TensorView rows = view(kBF16, {8, 16});
-    const TensorView wide = view(kBF16, {8, 32});
-    const TensorView few = view(kBF16, {8, 4}, 2);
-    const TensorView columns = view(kBF16, {16});
-    const TensorView numbers = view(kF32, {8});
-    const TensorView ids = view(kI32, {8});
-    const TensorView sums = view(DType::kF64, {1});
-    m.run(EmbeddingForward{.ids = ids, .table = view(kBF16, {32, 16}), .y = rows});
-    m.run(EmbeddingBackward{.ids = ids, .order = ids, .dy = rows, .d_table = view(kF32, {32, 16})});
-    m.run(RmsNormForward{
-        .x = rows, .residual = rows, .weight = columns, .sum = rows, .y = rows, .rstd = numbers});
-    m.run(RmsNormBackward{.dy = rows,
-                          .x = rows,
-                          .weight = columns,
-                          .rstd = numbers,
-                          .d_residual = rows,
-                          .dx = rows,
-                          .d_weight = view(kF32, {16}),
-                          .workspace = view(kF32, {RmsNormBackward::kWorkspaceRows, 16})});
-    m.run(Rope{.x = view(kBF16, {8, 4, 64}),
-               .positions = kAngles.positions,
-               .cos = kAngles.cos,
-               .sin = kAngles.sin});
-    m.run(kAttention);
-    m.run(AppendKv{.k = kAttention.k,
-                   .v = kAttention.v,
-                   .rows = ids,
-                   .cache_k = view(kBF16, {16, 2, 64}),
-                   .cache_v = view(kBF16, {16, 2, 64})});
-    const TensorView turned = view(kBF16, {8, 4, 64});
-    m.run(FusedAppend{.rope = {.x = turned,
-                               .positions = kAngles.positions,
-                               .cos = kAngles.cos,
-                               .sin = kAngles.sin},
-                      .append = {.k = turned,
-                                 .v = turned,
-                                 .rows = ids,
-                                 .cache_k = view(kBF16, {16, 4, 64}),
-                                 .cache_v = view(kBF16, {16, 4, 64})}});
-    const TensorView queries_and_keys = view(kBF16, {8, 6, 64});
-    const TensorView keys(static_cast<std::byte*>(queries_and_keys.data) + 4 * 64 * 2, kBF16,
-                          Shape{8, 2, 64}, queries_and_keys.row_stride);
-    m.run(FusedAttend{.added = {.rope = {.x = queries_and_keys,
-                                         .positions = kAngles.positions,
-                                         .cos = kAngles.cos,
-                                         .sin = kAngles.sin},
-                                .append = {.k = keys,
-                                           .v = kAttention.v,
-                                           .rows = ids,
-                                           .cache_k = view(kBF16, {16, 2, 64}),
-                                           .cache_v = view(kBF16, {16, 2, 64})}},
-                      .segments = view(kI32, {8, 5}),
-                      .o = view(kBF16, {8, 4, 64}),
-                      .lse = view(kF32, {4, 8})});
-    const Int8Kv kept{.k = view(DType::kI8, {16, 2, 64}),
-                      .v = view(DType::kI8, {16, 2, 64}),
-                      .k_scale = view(kF32, {16, 2}),
-                      .v_scale = view(kF32, {16, 2})};
-    m.run(AppendInt8Kv{.k = kAttention.k, .v = kAttention.v, .rows = ids, .cache = kept});
-    m.run(DequantizeKv{.cache = kept,
-                       .segments = view(kI32, {2, 5}),
-                       .k = view(kBF16, {16, 2, 64}),
-                       .v = view(kBF16, {16, 2, 64})});
-    m.run(AttendInt8Kv{
-        .q = kAttention.q, .cache = kept, .segments = view(kI32, {8, 5}), .o = kAttention.o});
-    m.run(
-        SampleTokens{.logits = rows,
-                     .rows = view(DType::kU8, {8, static_cast<std::int64_t>(sizeof(SamplingRow))}),
-                     .seen = ids,
-                     .token = ids,
-                     .logprob = numbers});
-    m.run(AttentionBackward{.d_o = kAttention.o,
-                            .q = kAttention.q,
-                            .k = kAttention.k,
-                            .v = kAttention.v,
-                            .o = kAttention.o,
-                            .lse = kAttention.lse,
-                            .segments = kAttention.segments,
-                            .dq = kAttention.o,
-                            .dk = view(kBF16, {8, 2, 64}),
-                            .dv = view(kBF16, {8, 2, 64}),
-                            .delta = kAttention.lse,
-                            .rotation = kAngles});
-    m.run(SwigluForward{.gate_up = wide, .y = rows});
-    m.run(SwigluBackward{.d_y = rows, .gate_up = wide, .d_gate_up = wide, .y = rows});
-    m.run(ResidualAdd{.a = rows, .b = rows, .y = rows});
-    const TensorView heads = view(kBF16, {8, 2, 8});
-    m.run(HeadNormForward{.x = heads, .weight = view(kBF16, {8}), .y = heads, .rstd = {}});
-    m.run(HeadNormBackward{.dy = heads,
-                           .x = heads,
-                           .weight = view(kBF16, {8}),
-                           .rstd = view(kF32, {8, 2}),
-                           .dx = heads,
-                           .d_weight = view(kF32, {8}),
-                           .workspace = view(kF32, {HeadNormBackward::kWorkspaceRows, 8})});
-    m.run(BiasAdd{.x = rows, .bias = columns, .y = rows});
-    m.run(SoftCapForward{.x = rows, .y = rows, .cap = 30});
-    m.run(SoftCapBackward{.dy = rows, .y = rows, .dx = rows, .cap = 30});
-    m.run(BiasBackward{.dy = rows,
-                       .d_bias = view(kF32, {16}),
-                       .workspace = view(kF32, {BiasBackward::kWorkspaceRows, 16})});
-    m.run(Accumulate{.x = numbers, .sum = numbers});
-    m.run(Cast{.x = numbers, .y = numbers});
-    m.run(Fill{.x = numbers, .value = 1});
-    m.run(CrossEntropy{.logits = rows,
-                       .targets = ids,
-                       .grad_scale = view(kF32, {1}),
-                       .loss = numbers,
-                       .lse = numbers,
-                       .d_logits = rows});
-    m.run(Matmul{.a = rows, .b = view(kBF16, {4, 16}), .out = view(kBF16, {8, 4})});
-    m.run(FusedLinear{
-        .norm = {.x = rows,
-                 .residual = rows,
-                 .weight = columns,
-                 .sum = view(kBF16, {8, 16}, 1),
-                 .y = rows,
-                 .rstd = numbers},
-        .product = {.a = rows, .b = view(kBF16, {4, 16}), .out = few, .batch_invariant = true},
-        .residual = {.a = few, .b = few, .y = few}});
-    m.run(SquaredNorm{.x = numbers, .partial = sums});
-    m.run(CastSquaredNorm{.x = numbers, .y = numbers, .partial = sums});
-    const AdamWScalars scalars;
-    m.run(AdamW{.weight = columns,
-                .low = view(DType::kI16, {16}),
-                .m = view(kF32, {16}),
-                .v = view(kF32, {16}),
-                .grad = columns,
-                .scalars = &scalars,
-                .nonfinite = view(kI32, {1})});
-    m.run(QuantizeRows{.x = rows, .q = view(DType::kI8, {8, 16}), .scale = numbers});
-    m.run(DequantizeRows{.q = view(DType::kI8, {8, 16}), .scale = numbers, .x = rows});
-  }
+  const AttentionCase single{.name = "single queries",
+                             .queries = 2,
+                             .keys = 9,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .head_dim = 8,
+                             .segments = {{0, 0, 1, 4, 3}, {1, 4, 1, 5, 4}},
+                             .parts = 1};
+  const CheckShapes shapes{.rows = {{3, 7}},
+                           .vocabularies = {{3, 63}},
+                           .runs = {37},
+                           .products = {{3, 5, 8}},
+                           .fused = {{2, 6, 8, 0, FusedBefore::kResidualNorm, FusedAfter::kGate},
+                                     {2, 6, 8, 0, FusedBefore::kNorm, FusedAfter::kResidual}},
+                           .heads = {{3, 2, 8, 0}},
+                           .attention = {causal_case(1, 7, 2, 1, 8)},
+                           .decode = {single},
+                           .fused_attend = {single}};
+  Backend backend = with_kernels<CountedKernels>()(BackendKind::kCpu, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  for (const OpCheck& check : op_checks(shapes, BackendKind::kCpu)) check.run(runner);
+  CHECK(runner.names().size() == kOperatorNames.size());
 }
 
 TEST_CASE("copies, sets, waits and host tasks that nobody records take no memory", "[ops]") {

@@ -1,18 +1,27 @@
-// This file declares one list of checks that runs every operator, at a few shapes, on any backend.
-// The tests that repeat operators on CUDA and those for compute-sanitizer take it, and the test of
-// the list of operators fails if an operator is not in it. The checks themselves are those of
-// checks.h.
+// This file declares one list of checks that runs every operator, at the shapes that it is given,
+// on any backend. The tests that repeat operators on CUDA, those for compute-sanitizer and the
+// doctor's self-test take it, and the test of the list of operators fails if an operator is not in
+// it. The checks themselves are those of checks.h.
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/op_checks/checks.h"
 
 namespace strata {
+
+/// The names of all operators, each of which the list runs.
+inline constexpr auto kOperatorNames = std::to_array<std::string_view>({
+#define STRATA_NAME(Operator) Operator::kName,
+    STRATA_FOR_EACH_OPERATOR(STRATA_NAME)
+#undef STRATA_NAME
+});
 
 struct OpCheck {
   std::string name;  ///< of the operator and the dtype, for messages

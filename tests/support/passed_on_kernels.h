@@ -1,5 +1,5 @@
-// Operators of the cpu backend with a defect: each defect changes one operator before it runs, or
-// what it has written, and hands everything else on. The self-test must find them.
+// Kernels around those of the cpu backend, for tests that plant a defect into one operator, or look
+// at each on its way.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,8 @@
 
 namespace strata::test {
 
-/// Kernels that hand every operator on to others. A defect overrides the launch of its operator.
+/// Kernels that hand every operator on to others. A derived class overrides the launch of its
+/// operator.
 class PassedOnKernels : public Kernels {
  public:
   PassedOnKernels(std::unique_ptr<Kernels> kernels, std::unique_ptr<Device> dry)
@@ -55,13 +56,14 @@ class PassedOnKernels : public Kernels {
   std::unique_ptr<Device> dry_;
 };
 
-/// Returns a maker of cpu backends whose operators have the defect.
-template <class Defect>
-[[nodiscard]] auto with_defect() {
+/// Returns a maker of backends with `Passed`, a class derived from PassedOnKernels, around their
+/// kernels.
+template <class Passed>
+[[nodiscard]] auto with_kernels() {
   return [](BackendKind kind, const BackendOptions& options) {
     Backend backend = make_backend(kind, options);
     Backend dry = make_backend(BackendKind::kDry, {});
-    backend.kernels = std::make_unique<Defect>(std::move(backend.kernels), std::move(dry.device));
+    backend.kernels = std::make_unique<Passed>(std::move(backend.kernels), std::move(dry.device));
     return backend;
   };
 }
