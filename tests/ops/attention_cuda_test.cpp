@@ -30,12 +30,13 @@ Backend cuda_backend(AttentionKernels kernels) {
 
 /// Kernels to check, by name.
 struct Contestant {
-  explicit Contestant(AttentionKernels kernels)
+  /// Every operator runs `runs` times, and must leave the same bytes each time.
+  explicit Contestant(AttentionKernels kernels, int runs = 1)
       : name(kernels == AttentionKernels::kAuto       ? "kernels for this device"
              : kernels == AttentionKernels::kPortable ? "portable kernels"
                                                       : "cuDNN"),
         backend(cuda_backend(kernels)),
-        runner(backend) {}
+        runner(backend, runs) {}
   std::string name;
   Backend backend;
   OpRunner runner;
@@ -43,13 +44,13 @@ struct Contestant {
 using Contestants = std::deque<Contestant>;
 
 /// Runs the checks with the kernels for this device and with the portable ones.
-void on_cuda(const std::function<void(OpRunner&)>& checks) {
+void on_cuda(const std::function<void(OpRunner&)>& checks, int runs = 1) {
   if (!cuda_available()) {
     WARN("skipped: this program has no CUDA backend, or there is no device");
     return;
   }
   for (const AttentionKernels kernels : {AttentionKernels::kAuto, AttentionKernels::kPortable}) {
-    Contestant contestant(kernels);
+    Contestant contestant(kernels, runs);
     INFO(contestant.name);
     checks(contestant.runner);
   }
@@ -67,14 +68,14 @@ void with_both(const std::function<void(Contestants&)>& checks) {
   checks(contestants);
 }
 
-void on_cudnn(const std::function<void(Contestants&)>& checks) {
+void on_cudnn(const std::function<void(Contestants&)>& checks, int runs = 1) {
   if (!cuda_available() || !cudnn_available()) {
     WARN("skipped: this program was built without cuDNN, or there is no device");
     return;
   }
   Contestants contestants;
   try {
-    contestants.emplace_back(AttentionKernels::kCudnn);
+    contestants.emplace_back(AttentionKernels::kCudnn, runs);
   } catch (const ConfigError& refused) {  // the library of this machine is too old
     if (std::string(refused.what()).find("needs cuDNN") == std::string::npos) throw;
     WARN("skipped: " << refused.what());
@@ -452,19 +453,8 @@ Results any_results(const Problem& p) {
   return given;
 }
 
-/// Requires the same bits in a hundred runs.
-void check_repeats(OpRunner& runner, const Problem& p) {
-  const Results given = any_results(p);
-  const Results first = run(runner, p, given);
-  for (int i = 1; i < 100; ++i) {
-    const Results again = run(runner, p, given);
-    require_equal("o", again.o, first.o);
-    require_equal("lse", again.lse, first.lse);
-    require_equal("dq", again.dq, first.dq);
-    require_equal("dk", again.dk, first.dk);
-    require_equal("dv", again.dv, first.dv);
-  }
-}
+/// Of a runner: a hundred runs of each operator on the same bytes.
+constexpr int kRepeats = 100;
 
 TEST_CASE("attention on cuda follows the formula for every kind of segment", "[cuda]") {
   on_cuda([](OpRunner& runner) {
@@ -558,17 +548,19 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows where scores are capp
 }
 
 TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
-  on_cuda([](OpRunner& runner) {
-    for (const std::int64_t head_dim : {64, 128, 256}) {
-      check_repeats(runner, Problem::of_rows(1, 333, {4, 2, head_dim}));
-      const Problem documents =
-          Problem::of_documents({1, 200, 77, 3, 150, 64, 5}, {8, 2, head_dim});
-      check_repeats(runner, documents);
-      check_repeats(runner, documents.with_rotation());
-      check_repeats(runner, documents.with_rotation().with_scores(70, 0));
-      check_repeats(runner, documents.with_scores(70, 3));
-    }
-  });
+  on_cuda(
+      [](OpRunner& runner) {
+        for (const std::int64_t head_dim : {64, 128, 256}) {
+          const Problem documents =
+              Problem::of_documents({1, 200, 77, 3, 150, 64, 5}, {8, 2, head_dim});
+          for (const Problem& p :
+               {Problem::of_rows(1, 333, {4, 2, head_dim}), documents, documents.with_rotation(),
+                documents.with_rotation().with_scores(70, 0), documents.with_scores(70, 3)}) {
+            (void)run(runner, p, any_results(p));
+          }
+        }
+      },
+      kRepeats);
 }
 
 TEST_CASE("attention on cuda has the same bits whatever room a table of documents has", "[cuda]") {
@@ -637,9 +629,12 @@ TEST_CASE("attention through cuDNN is as accurate as bf16 allows in longer rows"
 }
 
 TEST_CASE("attention through cuDNN writes the same bits a hundred times", "[cuda]") {
-  on_cudnn([](Contestants& cudnn) {
-    check_repeats(cudnn.front().runner, Problem::of_rows(1, 1024, {8, 2, 64}));
-  });
+  on_cudnn(
+      [](Contestants& cudnn) {
+        const Problem rows = Problem::of_rows(1, 1024, {8, 2, 64});
+        (void)run(cudnn.front().runner, rows, any_results(rows));
+      },
+      kRepeats);
 }
 
 TEST_CASE("attention beside cuDNN's follows the formula for what samples of a run ask", "[cuda]") {
