@@ -63,8 +63,8 @@ void keep_share(RunConfig& config, double share) {
   config.memory.device_limit = ByteSize{least + static_cast<std::size_t>(kept)};
 }
 
-/// Makes a row of assignments. Two of them are no keys of the config: "ranks", and the "share" of
-/// keep_share().
+}  // namespace
+
 Mode mode_of(const RunConfig& base, const std::string& assignments) {
   Mode mode{.name = assignments, .config = base};
   std::istringstream words(assignments);
@@ -84,6 +84,8 @@ Mode mode_of(const RunConfig& base, const std::string& assignments) {
   mode.config.validate(mode.name);
   return mode;
 }
+
+namespace {
 
 /// Appends a row for every combination of one choice of each list.
 void add(std::vector<Mode>& modes, const RunConfig& base, const std::vector<Choices>& lists) {

@@ -21,6 +21,10 @@ struct Mode {
   int ranks = 1;
 };
 
+/// Makes a row of assignments "key=value" with spaces between them. Two of them are no keys of the
+/// config: "ranks", and "share", by which a device limit has cells keep that share of all they may.
+[[nodiscard]] Mode mode_of(const RunConfig& base, const std::string& assignments);
+
 /// Returns a config in which every store recycles its slots.
 [[nodiscard]] RunConfig recycling_config();
 

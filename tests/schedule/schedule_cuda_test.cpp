@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "modes.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
@@ -39,69 +40,42 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   RunConfig base = tiny_gpu_config(DType::kBF16);
   base.schedule.activations = KeepLevel::kRecompute;
   const RunResult plain = run_tiny(base);
-  const auto same = [&](const std::string& what, const RunConfig& config) {
-    INFO(what);
-    CHECK(run_tiny(config) == plain);
+  const auto same = [&](const std::string& keys) {
+    INFO(keys);
+    CHECK(run_tiny(mode_of(base, keys).config) == plain);
   };
-  same("again", base);
-  RunConfig c = base;
-  for (const std::int64_t slots : {3, 7, 13}) {
-    c.schedule.activation_slots = slots;
-    same("activation slots " + std::to_string(slots), c);
+  for (const char* keys :
+       {"", "schedule.activation_slots=3", "schedule.activation_slots=7",
+        "schedule.activation_slots=13", "schedule.weight_slots=1", "schedule.weight_slots=2",
+        "schedule.weight_slots=4", "schedule.gradient_slots=1", "schedule.resident_units=1",
+        "schedule.resident_units=3", "schedule.resident_units=6", "schedule.resident_units=null",
+        "debug.poison_slots=true schedule.activation_slots=5 schedule.activations=selective",
+        "debug.synchronize_each=true"}) {
+    same(keys);
   }
-  c = base;
-  for (const std::int64_t slots : {1, 2, 4}) {
-    c.schedule.weight_slots = slots;
-    same("weight slots " + std::to_string(slots), c);
-  }
-  c = base;
-  c.schedule.gradient_slots = 1;
-  same("one gradient slot", c);
-  c = base;
   for (const KeepLevel level : kKeepLevels) {
-    c.schedule.activations = level;
-    same("cells keep: " + std::string(name_of(level)), c);
+    same("schedule.activations=" + std::string(name_of(level)));
+  }
+  for (const std::string kept : {"recompute", "attention_out"}) {
+    for (const std::string spilled : {"selective", "full"}) {
+      for (const std::string slots : {"1", "3"}) {
+        same("schedule.activations=" + kept + " schedule.spill=" + spilled +
+             " schedule.spill_slots=" + slots);
+      }
+    }
   }
   const auto bytes = [&](KeepLevel level) {
+    RunConfig c = base;
     c.schedule.activations = level;
     const auto self = make_self_ranks();
     return TinyEngine(c, *self).setup().device_bytes();
   };
   const std::size_t least = bytes(KeepLevel::kRecompute);
   const std::size_t most = bytes(KeepLevel::kFull);
-  c.schedule.activations = std::nullopt;
-  for (const std::size_t fifths : {1, 3}) {
-    c.memory.device_limit = ByteSize{least + fifths * (most - least) / 5};
-    same("cells keep what fits", c);
+  for (const std::size_t fifths : {1, 3}) {  // cells keep what fits
+    same("schedule.activations=auto memory.device_limit=" +
+         std::to_string(least + fifths * (most - least) / 5));
   }
-  c = base;
-  for (const std::int64_t units : {1, 3, 6}) {
-    c.schedule.resident_units = units;
-    same("resident units " + std::to_string(units), c);
-  }
-  c.schedule.resident_units = std::nullopt;
-  same("auto residency", c);
-  c = base;
-  for (const KeepLevel kept : {KeepLevel::kRecompute, KeepLevel::kAttentionOut}) {
-    for (const KeepLevel spilled : {KeepLevel::kSelective, KeepLevel::kFull}) {
-      for (const std::int64_t slots : {1, 3}) {
-        c.schedule.activations = kept;
-        c.schedule.spill = spilled;
-        c.schedule.spill_slots = slots;
-        same("cells keep " + std::string(name_of(kept)) + " and spill up to " +
-                 std::string(name_of(spilled)) + " through " + std::to_string(slots),
-             c);
-      }
-    }
-  }
-  c = base;
-  c.debug.poison_slots = true;
-  c.schedule.activation_slots = 5;
-  c.schedule.activations = KeepLevel::kSelective;
-  same("poisoned slots", c);
-  c = base;
-  c.debug.synchronize_each = true;
-  same("synchronised after every submission", c);
 }
 
 TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", "[cuda]") {
@@ -126,22 +100,19 @@ TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", 
 TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cuda]") {
   if (without_gpu()) return;
   for (const DType moments : {DType::kF32, DType::kBF16}) {
-    INFO("moments in " << std::string(name_of(moments)));
-    RunConfig c = tiny_gpu_config(DType::kBF16);
-    c.optimizer.moment_dtype = moments;
-    c.optimizer.grad_clip = std::nullopt;
-    const RunResult plain = run_tiny(c);
-    c.optimizer.timing = UpdateTiming::kOnArrival;
-    for (const std::int64_t units : {6, 2, 0}) {
-      INFO("resident units " << units);
-      c.schedule.resident_units = units;
-      CHECK(run_tiny(c) == plain);
-    }
-    c.debug.poison_slots = true;
-    for (const std::int64_t slots : {2, 3}) {
-      INFO("ring of " << slots);
-      c.optimizer.gradient_ring = slots;
-      CHECK(run_tiny(c) == plain);
+    RunConfig base = tiny_gpu_config(DType::kBF16);
+    base.optimizer.moment_dtype = moments;
+    base.optimizer.grad_clip = std::nullopt;
+    const RunResult plain = run_tiny(base);
+    base.optimizer.timing = UpdateTiming::kOnArrival;
+    const std::string ring =
+        "schedule.resident_units=0 debug.poison_slots=true "
+        "optimizer.gradient_ring=";
+    for (const std::string& keys :
+         {std::string("schedule.resident_units=6"), std::string("schedule.resident_units=2"),
+          std::string("schedule.resident_units=0"), ring + "2", ring + "3"}) {
+      INFO(keys << ", moments in " << std::string(name_of(moments)));
+      CHECK(run_tiny(mode_of(base, keys).config) == plain);
     }
   }
 }
@@ -175,47 +146,39 @@ TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]"
 TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]") {
   if (without_gpu()) return;
   for (const DType moments : {DType::kF32, DType::kBF16}) {
-    RunConfig c = tiny_gpu_config(DType::kBF16);
-    c.optimizer.moment_dtype = moments;
-    c.optimizer.grad_clip = 1e9;
-    std::vector<double> norms = run_tiny(c).norms;
+    RunConfig base = tiny_gpu_config(DType::kBF16);
+    base.optimizer.moment_dtype = moments;
+    base.optimizer.grad_clip = 1e9;
+    std::vector<double> norms = run_tiny(base).norms;
     std::sort(norms.begin(), norms.end());
     for (const double clip : {1e9, norms[norms.size() / 2], 1e-6}) {
-      INFO("moments in " << std::string(name_of(moments)) << ", clip " << clip);
-      c.optimizer.timing = UpdateTiming::kBeforeUse;
-      c.optimizer.grad_clip = clip;
-      c.schedule.resident_units = 0;
-      const RunResult plain = run_tiny(c);
-      c.optimizer.timing = UpdateTiming::kSpeculative;
-      for (const std::int64_t deferred : {0, 3}) {
-        for (const std::int64_t resident : {0, 2}) {
-          INFO("deferred " << deferred << ", resident " << resident);
-          c.optimizer.deferred_units = deferred;
-          c.schedule.resident_units = resident;
-          CHECK(run_tiny(c) == plain);
-        }
+      base.optimizer.grad_clip = clip;
+      const RunResult plain = run_tiny(base);
+      for (const std::string keys :
+           {"optimizer.deferred_units=0", "optimizer.deferred_units=0 schedule.resident_units=2",
+            "optimizer.deferred_units=3", "optimizer.deferred_units=3 schedule.resident_units=2",
+            "optimizer.deferred_units=3 schedule.resident_units=2 optimizer.interleave=0.5"}) {
+        INFO(keys << ", moments in " << std::string(name_of(moments)) << ", clip " << clip);
+        CHECK(run_tiny(mode_of(base, "optimizer.timing=speculative " + keys).config) == plain);
       }
-      c.optimizer.interleave = 0.5;
-      CHECK(run_tiny(c) == plain);
-      c.optimizer.interleave = 0;
     }
   }
 }
 
 TEST_CASE("gradients of passes add up to the same bits on the GPU and on the host", "[cuda]") {
   if (without_gpu()) return;
-  for (const bool tied : {false, true}) {
-    RunConfig c = tiny_gpu_config(DType::kBF16);
-    c.model.llama.tie_word_embeddings = tied;
-    c.schedule.sub_batches = 2;
-    c.schedule.passes = 3;
-    const RunResult plain = run_tiny(c);
-    c.schedule.gradient_sums = GradientSums::kDevice;
-    CHECK(run_tiny(c) == plain);
-    c.schedule.resident_units = 2;
-    CHECK(run_tiny(c) == plain);
-    c.schedule.resident_units = 6;
-    CHECK(run_tiny(c) == plain);
+  for (const std::string tied : {"false", "true"}) {
+    const RunConfig base = mode_of(tiny_gpu_config(DType::kBF16),
+                                   "schedule.sub_batches=2 schedule.passes=3 "
+                                   "model.tie_word_embeddings=" +
+                                       tied)
+                               .config;
+    const RunResult plain = run_tiny(base);
+    for (const std::string units : {"0", "2", "6"}) {
+      INFO("tied " << tied << ", resident units " << units);
+      CHECK(run_tiny(mode_of(base, "schedule.gradient_sums=device schedule.resident_units=" + units)
+                         .config) == plain);
+    }
   }
 }
 
