@@ -1,12 +1,14 @@
 // This file computes RMSNorm of single heads on the CPU, forward and backward; CpuKernels calls
-// both through operators.h. The formulas are those of strata/ops/head_norm.h, in A, rounded once.
-// The weight's gradient adds tokens in ascending order, and of each its heads, to what is there, so
+// both through operators.h. The formulas are those of strata/ops/head_norm.h, in A, rounded once. A
+// rotation then reads what was rounded, and a position outside of its tables throws ShapeError. The
+// weight's gradient adds tokens in ascending order, and of each its heads, to what is there, so
 // splitting N over several calls gives the same bits.
 
 #include <cmath>
 
 #include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
+#include "kernels/cpu/rope_pairs.h"
 #include "kernels/cpu/typed.h"
 
 namespace strata::cpu {
@@ -51,35 +53,55 @@ void differentiate_head(const X* dy, const X* x, const X* weight, Accumulator<X>
   }
 }
 
+/// Writes y and rstd of the heads of token n.
+template <Compute X>
+void normalise_token(const HeadNormForward& op, std::int64_t n) {
+  using A = Accumulator<X>;
+  const X* weight = op.weight.as<X>();
+  const A offset = static_cast<A>(op.offset);
+  const std::int64_t heads = op.x.shape[1];
+  const std::int64_t size = op.x.shape[2];
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const X* from = Rows<const X>(op.x)[n] + h * size;
+    X* to = Rows<X>(op.y)[n] + h * size;
+    const A squares = lane_sum<A>(
+        size, [=](std::int64_t c) { return static_cast<A>(from[c]) * static_cast<A>(from[c]); });
+    const A mean = squares / static_cast<A>(size);
+    const A scale = 1 / std::sqrt(mean + static_cast<A>(op.eps));
+    if (op.rstd) op.rstd.as<A>()[n * heads + h] = scale;
+    for (std::int64_t c = 0; c < size; ++c) {
+      to[c] = X(static_cast<A>(from[c]) * scale * (static_cast<A>(weight[c]) + offset));
+    }
+  }
+}
+
+/// Turns the heads of token n of y.
+template <Compute X>
+void turn_token(const HeadNormForward& op, std::int64_t n) {
+  using A = Accumulator<X>;
+  const auto position = op.rotation.positions.as<std::int32_t>()[n];
+  check_index(op.kName, "rotation.positions", n, position, op.rotation.cos.rows());
+  const A* cosine = Rows<const A>(op.rotation.cos)[position];
+  const A* sine = Rows<const A>(op.rotation.sin)[position];
+  const std::int64_t size = op.y.shape[2];
+  const RopePairPlaces halves{.count = size / 2, .step = 1, .to_second = size / 2};
+  for (std::int64_t h = 0; h < op.y.shape[1]; ++h) {
+    turn_pairs(halves, cosine, sine, A{1}, Rows<X>(op.y)[n] + h * size);
+  }
+}
+
 }  // namespace
 
 void execute(const Context& context, const HeadNormForward& op) {
   with_compute_type(op.x.dtype, [&]<Compute X>(X) {
-    using A = Accumulator<X>;
-    const Rows<const X> x(op.x);
-    const X* weight = op.weight.as<X>();
-    const A offset = static_cast<A>(op.offset);
-    const Rows<X> y(op.y);
-    const std::int64_t heads = op.x.shape[1];
-    const std::int64_t size = op.x.shape[2];
-    context.pool.parallel_for(
-        op.x.rows(), grain_for(4 * heads * size), [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t n = begin; n < end; ++n) {
-            for (std::int64_t h = 0; h < heads; ++h) {
-              const X* from = x[n] + h * size;
-              X* to = y[n] + h * size;
-              const A squares = lane_sum<A>(size, [=](std::int64_t c) {
-                return static_cast<A>(from[c]) * static_cast<A>(from[c]);
-              });
-              const A mean = squares / static_cast<A>(size);
-              const A scale = 1 / std::sqrt(mean + static_cast<A>(op.eps));
-              if (op.rstd) op.rstd.as<A>()[n * heads + h] = scale;
-              for (std::int64_t c = 0; c < size; ++c) {
-                to[c] = X(static_cast<A>(from[c]) * scale * (static_cast<A>(weight[c]) + offset));
-              }
-            }
-          }
-        });
+    const std::int64_t work = 4 * op.x.shape[1] * op.x.shape[2];
+    context.pool.parallel_for(op.x.rows(), grain_for(work),
+                              [&](std::int64_t begin, std::int64_t end) {
+                                for (std::int64_t n = begin; n < end; ++n) {
+                                  normalise_token<X>(op, n);
+                                  if (op.rotation) turn_token<X>(op, n);
+                                }
+                              });
   });
 }
 

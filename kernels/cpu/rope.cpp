@@ -4,6 +4,7 @@
 // ShapeError.
 
 #include "kernels/cpu/operators.h"
+#include "kernels/cpu/rope_pairs.h"
 #include "kernels/cpu/typed.h"
 
 namespace strata::cpu {
@@ -19,8 +20,8 @@ void execute(const Context& context, const Rope& op) {
     const std::int64_t head_dim = op.x.shape[2];
     const std::int64_t pairs = op.cos.shape[1];
     const bool halves = op.pairs == RopePairs::kHalves;
-    const std::int64_t from_pair = halves ? 1 : 2;  // to the next one
-    const std::int64_t to_second = halves ? pairs : 1;
+    const RopePairPlaces places{
+        .count = pairs, .step = halves ? 1 : 2, .to_second = halves ? pairs : 1};
     const A direction = op.direction == RopeDirection::kForward ? A{1} : A{-1};
     context.pool.parallel_for(
         op.x.rows(), grain_for(heads * pairs * 4), [&](std::int64_t begin, std::int64_t end) {
@@ -29,16 +30,7 @@ void execute(const Context& context, const Rope& op) {
             const A* cosine = cosines[positions[n]];
             const A* sine = sines[positions[n]];
             for (std::int64_t h = 0; h < heads; ++h) {
-              X* head = x[n] + h * head_dim;
-              for (std::int64_t i = 0; i < pairs; ++i) {
-                X& first = head[i * from_pair];
-                X& second = head[i * from_pair + to_second];
-                const A a = static_cast<A>(first);
-                const A b = static_cast<A>(second);
-                const A s = direction * sine[i];
-                first = X(a * cosine[i] - b * s);
-                second = X(b * cosine[i] + a * s);
-              }
+              turn_pairs(places, cosine, sine, direction, x[n] + h * head_dim);
             }
           }
         });

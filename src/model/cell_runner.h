@@ -160,9 +160,10 @@ class LayerRunner : public CellRunner {
             .offset = spec.norm_offset};
   }
   /// Normalises queries or keys of the packed `from` into those of `to`, which may be the same.
-  /// rstd is [N] or, for norms of single heads, [N, heads] or absent.
+  /// rstd is [N] or, for norms of single heads, [N, heads] or absent. Those may also rotate.
   void normalise(const NormedHeads& of, const TensorView& from, const TensorView& to,
-                 const TensorView& rstd, const ModelSpec& spec) const {
+                 const TensorView& rstd, const ModelSpec& spec,
+                 const RopeAngles& rotation = {}) const {
     if (!of.one_by_one(layer_)) {
       return (*this)(norm(of.id, of.joined(from), of.joined(to), rstd, spec));
     }
@@ -171,7 +172,8 @@ class LayerRunner : public CellRunner {
                             .y = of.apart(to),
                             .rstd = rstd,
                             .eps = spec.norm_eps,
-                            .offset = spec.norm_offset});
+                            .offset = spec.norm_offset,
+                            .rotation = rotation});
   }
 
  private:

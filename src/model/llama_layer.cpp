@@ -2,6 +2,9 @@
 // layer_activations. Attention is the one operator that is prepared before the first step, which is
 // why Llama::prepare is here.
 
+#include <algorithm>
+#include <optional>
+
 #include "cell_runner.h"
 #include "heads.h"
 #include "rope_memory.h"
@@ -74,13 +77,19 @@ const TensorView& mlp_input(const LayerSpec& layer, const LlamaScratch& s,
   return layer.has(NormId::kMlp) ? s.n2 : mid_of(s, a);
 }
 
-/// Normalises q and k in `qkv` into s.qk.
+/// Normalises q and k in `qkv` into s.qk, and rotates them there by `turn` if it is given. Norms of
+/// single heads do that on the way, where they can.
 void normalise_heads(const LayerRunner& run, const LlamaScratch& s, const TensorView& qkv,
-                     const ModelSpec& spec) {
-  for (const NormedHeads& of : normed_heads(run.layer().attention)) {
+                     const std::optional<Rope>& turn, const ModelSpec& spec) {
+  const auto normed = normed_heads(run.layer().attention);
+  const bool one_by_one = std::ranges::all_of(
+      normed, [&](const NormedHeads& of) { return of.one_by_one(run.layer()); });
+  const RopeAngles on_the_way = turn && one_by_one ? turn->angles() : RopeAngles{};
+  for (const NormedHeads& of : normed) {
     const TensorView& rstd = of.id == NormId::kQuery ? s.query_rstd : s.key_rstd;
-    run.normalise(of, qkv, s.qk, rstd, spec);
+    run.normalise(of, qkv, s.qk, rstd, spec, on_the_way);
   }
+  if (turn && !on_the_way) run(*turn);
 }
 
 /// Turns the gradients of normalised heads, which s.d_qkv begins with, into those of q and k in
@@ -165,9 +174,14 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
 
   if (layer.has(NormId::kAttention)) run(run.norm(NormId::kAttention, x, s.n1, s.rstd1, spec_));
   if (!there.qkv) run.linear(LinearId::kQkv, attention_input(s, x), a.qkv);
-  if (s.qk) normalise_heads(run, s, a.qkv, spec_);
-  if (attention.rotates && (!there.qkv || s.qk)) {
-    run(rope_of(attention, rotated(s, a), memory_.rope, batch.positions));
+  std::optional<Rope> turn;
+  if (attention.rotates) {
+    turn = rope_of(attention, rotated(s, a), memory_.rope, batch.positions);
+  }
+  if (s.qk) {
+    normalise_heads(run, s, a.qkv, turn, spec_);
+  } else if (turn && !there.qkv) {
+    run(*turn);
   }
   if (!there.o) run(attention_forward(attention, s, a, batch.segments));
   if (!there.x_mid) run.linear(LinearId::kAttentionOut, a.o, a.x_mid);
@@ -273,11 +287,9 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   Rope turn_back = rope_of(run.layer().attention, s.d_qkv, memory_.rope, batch.positions);
   turn_back.direction = RopeDirection::kBackward;
   const bool rotates = run.layer().attention.rotates;
-  if (rotates && turn_back.turns_whole_halves()) {
-    attention.rotation = {.positions = batch.positions, .cos = turn_back.cos, .sin = turn_back.sin};
-  }
+  if (rotates) attention.rotation = turn_back.angles();
   run(attention);
-  if (rotates && !turn_back.turns_whole_halves()) run(turn_back);
+  if (rotates && !attention.rotation) run(turn_back);
   if (s.qk) differentiate_heads(run, s, a.qkv, spec_);
   run.input_gradient(LinearId::kQkv, s.d_qkv, s.n2);
   run.weight_gradient(LinearId::kQkv, s.d_qkv, attention_input(s, x));

@@ -89,7 +89,10 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
         }
       });
       for (const bool in_place : {false, true}) {
-        add("head norm" + suffix, [=](OpRunner& r) { check_head_norm(r, dtype, c, in_place); });
+        add("head norm" + suffix, [=](OpRunner& r) {
+          check_head_norm(r, dtype, c, in_place);
+          check_turned_head_norm(r, dtype, c, in_place);
+        });
       }
     }
     for (const RopeCase& c : shapes.heads) {

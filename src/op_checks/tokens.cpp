@@ -65,10 +65,32 @@ std::vector<RopeCase> rope_cases() {
   return {{1, 1, 2, 0}, {0, 2, 4, 0}, {7, 3, 10, 5}, {33, 4, 64, 0}, {19, 2, 128, 256}};
 }
 
+namespace {
+
+constexpr std::int64_t kPositions = 50;
+
+/// The tables of kPositions positions and `half` pairs, as the accumulator holds them.
+struct RopeNumbers {
+  std::vector<double> cosine, sine;
+
+  RopeNumbers(std::int64_t half, DType accumulator)
+      : cosine(static_cast<std::size_t>(kPositions * half)), sine(cosine.size()) {
+    for (std::size_t i = 0; i < cosine.size(); ++i) {
+      const std::size_t position = i / static_cast<std::size_t>(half);
+      const std::size_t pair = i % static_cast<std::size_t>(half);
+      const double angle = static_cast<double>(position) *
+                           std::pow(1e4, -static_cast<double>(pair) / static_cast<double>(half));
+      cosine[i] = rounded_to(accumulator, std::cos(angle));
+      sine[i] = rounded_to(accumulator, std::sin(angle));
+    }
+  }
+};
+
+}  // namespace
+
 Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeForm& form) {
   runner.reset(fmt::format("{}, heads of {} times that, {}", text_of(dtype, c), form.multiple,
                            form.pairs == RopePairs::kHalves ? "halves" : "neighbours"));
-  constexpr std::int64_t kPositions = 50;
   const DType accumulator = accumulator_of(dtype);
   const std::int64_t half = c.head_dim / 2;
   const std::int64_t head_dim = form.multiple * c.head_dim;
@@ -78,16 +100,9 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeF
   const std::int64_t stride = c.heads * head_dim + c.gap;
   const auto x = random_values(1, shape.elements(), dtype);
   const auto positions = random_integers(2, c.tokens, kPositions);
-  std::vector<double> cosine(static_cast<std::size_t>(table_shape.elements()));
-  std::vector<double> sine(cosine.size());
-  for (std::size_t i = 0; i < cosine.size(); ++i) {
-    const std::size_t position = i / static_cast<std::size_t>(half);
-    const std::size_t pair = i % static_cast<std::size_t>(half);
-    const double angle = static_cast<double>(position) *
-                         std::pow(1e4, -static_cast<double>(pair) / static_cast<double>(half));
-    cosine[i] = rounded_to(accumulator, std::cos(angle));
-    sine[i] = rounded_to(accumulator, std::sin(angle));
-  }
+  const RopeNumbers numbers(half, accumulator);
+  const std::vector<double>& cosine = numbers.cosine;
+  const std::vector<double>& sine = numbers.sine;
   const auto turned = [&](double direction) {
     Expected out(shape.elements());
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -235,6 +250,80 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
   runner.run(forward);
   runner.require_close("y", forward.y, y, accumulator);
   if (forward.rstd) runner.require_close("rstd", forward.rstd, rstd, accumulator);
+  return runner.outputs();
+}
+
+namespace {
+
+/// Returns what the rotation of normalised heads gives. The norm's errors reach both numbers of a
+/// pair, and the norm is rounded to the compute dtype before.
+Expected turned_heads(const Expected& y, const RopeCase& c, const std::vector<double>& positions,
+                      const RopeNumbers& numbers) {
+  Expected out = y;
+  out.intermediate_error.resize(y.values.size());
+  const auto half = static_cast<std::size_t>(c.head_dim / 2);
+  for (std::size_t i = 0; i < y.values.size(); ++i) {
+    const std::size_t column = i % (2 * half);
+    const bool is_first = column < half;
+    const std::size_t other = is_first ? i + half : i - half;
+    const auto token = i / (static_cast<std::size_t>(c.heads) * 2 * half);
+    const std::size_t angle = static_cast<std::size_t>(positions[token]) * half + column % half;
+    const double cosine = numbers.cosine[angle];
+    const double sine = is_first ? -numbers.sine[angle] : numbers.sine[angle];
+    const double size = std::abs(y.values[i] * cosine) + std::abs(y.values[other] * sine);
+    out.values[i] = y.values[i] * cosine + y.values[other] * sine;
+    out.error[i] = 2 * size + std::abs(cosine) * y.error[i] + std::abs(sine) * y.error[other];
+    out.intermediate_error[i] = size;
+  }
+  return out;
+}
+
+}  // namespace
+
+Outputs check_turned_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place) {
+  runner.reset(text_of(dtype, c) + ", turned");
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.heads, c.head_dim};
+  const std::int64_t stride = c.heads * c.head_dim + c.gap;
+  const auto x = random_values(1, shape.elements(), dtype);
+  const auto weight = random_values(2, c.head_dim, dtype);
+  const auto positions = random_integers(3, c.tokens, kPositions);
+  const RopeNumbers numbers(c.head_dim / 2, accumulator);
+  const Shape table{kPositions, c.head_dim / 2};
+  Expected normed(shape.elements());
+  for (std::size_t at = 0; at < x.size(); at += static_cast<std::size_t>(c.head_dim)) {
+    NormedHead head{.x = x.data() + at,
+                    .dy = nullptr,
+                    .weight = weight.data(),
+                    .offset = 0,
+                    .size = static_cast<std::size_t>(c.head_dim)};
+    head.forward(1e-5, normed.values.data() + at, normed.error.data() + at);
+  }
+  const auto norm = [&] {
+    const TensorView d_x = runner.upload(x, dtype, shape, stride);
+    return HeadNormForward{
+        .x = d_x,
+        .weight = runner.upload(weight, dtype, {c.head_dim}),
+        .y = in_place ? d_x : runner.output(dtype, shape, stride + c.gap),
+        .rstd = in_place ? TensorView{} : runner.output(accumulator, {c.tokens, c.heads})};
+  };
+  const HeadNormForward first = norm();
+  const Rope second{.x = first.y,
+                    .positions = runner.upload(positions, DType::kI32, {c.tokens}),
+                    .cos = runner.upload(numbers.cosine, accumulator, table),
+                    .sin = runner.upload(numbers.sine, accumulator, table)};
+  runner.run(first);
+  runner.run(second);
+  const std::vector<double> y_of_parts = runner.download(second.x);
+  HeadNormForward both = norm();
+  both.rotation = second.angles();
+  runner.run(both);
+  runner.require_close("y", both.y, turned_heads(normed, c, positions, numbers), accumulator,
+                       dtype);
+  runner.require_equal("y beside that of its parts", both.y, y_of_parts);
+  if (both.rstd) {
+    runner.require_equal("rstd beside that of its parts", both.rstd, runner.download(first.rstd));
+  }
   return runner.outputs();
 }
 

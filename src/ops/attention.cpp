@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "int8_kv.h"
+#include "rope_angles.h"
 
 namespace strata {
 
@@ -47,15 +48,10 @@ void check_inputs(const Checker& c, const ConstTensorView& q, const ConstTensorV
 
 void check_rotation(const Checker& c, const RopeAngles& rotation, const ConstTensorView& q,
                     const ConstTensorView& k) {
-  const std::int64_t head_dim = q.shape[2];
-  c.require(head_dim % 2 == 0, "q", "must have an even head dim to be turned back");
+  c.require(q.shape[2] % 2 == 0, "q", "must have an even head dim to be turned back");
   c.require(q.shape[0] == k.shape[0], "rotation",
             "has one position for a row of q and of k, but they have different numbers of rows");
-  c.matches_contiguous("rotation.positions", rotation.positions, {q.shape[0]}, DType::kI32);
-  c.rank("rotation.cos", rotation.cos, 2);
-  const Shape table{rotation.cos.shape[0], head_dim / 2};
-  c.matches_contiguous("rotation.cos", rotation.cos, table, accumulator_of(q.dtype));
-  c.matches_contiguous("rotation.sin", rotation.sin, table, accumulator_of(q.dtype));
+  check_angles(c, rotation, q);
 }
 
 void check_scores(const Checker& c, std::int64_t window, double score_cap) {
@@ -174,9 +170,7 @@ void AttentionBackward::check() const {
   c.matches_contiguous("delta", delta, per_query, accumulator);
   check_scores(c, window, score_cap);
   if (given(dq_sum)) c.matches_contiguous("dq_sum", dq_sum, q.shape, accumulator);
-  if (given(rotation.positions) || given(rotation.cos) || given(rotation.sin)) {
-    check_rotation(c, rotation, q, k);
-  }
+  if (given(rotation)) check_rotation(c, rotation, q, k);
 }
 
 Accesses AttentionBackward::accesses() const {

@@ -5,6 +5,7 @@
 #include "strata/ops/head_norm.h"
 
 #include "check.h"
+#include "rope_angles.h"
 
 namespace strata {
 
@@ -27,10 +28,15 @@ void HeadNormForward::check() const {
   c.matches("y", y, x.shape, x.dtype);
   const Shape heads{x.shape[0], x.shape[1]};
   if (rstd) c.matches_contiguous("rstd", rstd, heads, accumulator_of(x.dtype));
+  if (!given(rotation)) return;
+  c.require(x.shape[2] % 2 == 0, "x", "must have an even head dim to be turned");
+  check_angles(c, rotation, x);
 }
 
 Accesses HeadNormForward::accesses() const {
-  return {{x.bytes(), weight.bytes()}, {y.bytes(), rstd.bytes()}};
+  return {{x.bytes(), weight.bytes(), rotation.positions.bytes(), rotation.cos.bytes(),
+           rotation.sin.bytes()},
+          {y.bytes(), rstd.bytes()}};
 }
 
 Cost HeadNormForward::cost() const { return cost_of(2, x); }

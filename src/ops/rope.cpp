@@ -4,6 +4,7 @@
 #include "strata/ops/rope.h"
 
 #include "check.h"
+#include "rope_angles.h"
 
 namespace strata {
 
@@ -32,6 +33,23 @@ Cost Rope::cost() const {
 
 bool Rope::turns_whole_halves() const {
   return 2 * cos.shape[1] == x.shape[2] && pairs == RopePairs::kHalves;
+}
+
+RopeAngles Rope::angles() const {
+  if (!turns_whole_halves()) return {};
+  return {.positions = positions, .cos = cos, .sin = sin};
+}
+
+bool given(const RopeAngles& angles) {
+  return given(angles.positions) || given(angles.cos) || given(angles.sin);
+}
+
+void check_angles(const Checker& c, const RopeAngles& angles, const ConstTensorView& x) {
+  c.matches_contiguous("rotation.positions", angles.positions, {x.shape[0]}, DType::kI32);
+  c.rank("rotation.cos", angles.cos, 2);
+  const Shape table{angles.cos.shape[0], x.shape[2] / 2};
+  c.matches_contiguous("rotation.cos", angles.cos, table, accumulator_of(x.dtype));
+  c.matches_contiguous("rotation.sin", angles.sin, table, accumulator_of(x.dtype));
 }
 
 }  // namespace strata

@@ -103,10 +103,8 @@ void measure_norm(OperatorTimer& timer, const Model& m) {
       changed);
 }
 
-/// q and k within packed rows of q, k and v.
-void measure_rope(OperatorTimer& timer, const Model& m) {
-  const std::int64_t width = m.hidden + 2 * m.kv();
-  const std::int64_t turned = m.hidden + m.kv();
+/// Angles for the tokens of rows of kSequence.
+RopeAngles angles_of(OperatorTimer& timer, const Model& m) {
   std::vector<std::int32_t> positions(static_cast<std::size_t>(m.tokens));
   for (std::size_t i = 0; i < positions.size(); ++i) {
     positions[i] = static_cast<std::int32_t>(i % kSequence);
@@ -120,6 +118,15 @@ void measure_rope(OperatorTimer& timer, const Model& m) {
     view.row_stride = Model::kHeadDim / 2;
     return view;
   };
+  return {.positions = timer.pool().upload(positions, DType::kI32),
+          .cos = table(cos),
+          .sin = table(sin)};
+}
+
+/// q and k within packed rows of q, k and v.
+void measure_rope(OperatorTimer& timer, const Model& m) {
+  const std::int64_t width = m.hidden + 2 * m.kv();
+  const std::int64_t turned = m.hidden + m.kv();
   for (const RopeDirection direction : {RopeDirection::kForward, RopeDirection::kBackward}) {
     const bool forward = direction == RopeDirection::kForward;
     timer.measure(
@@ -127,11 +134,12 @@ void measure_rope(OperatorTimer& timer, const Model& m) {
         text("%s [%lld, %lld] of %lld", m.name, number(m.tokens), number(turned), number(width)),
         2 * count(m.tokens * turned) * kBf16, [&] {
           const TensorView qkv = timer.bf16({m.tokens, width});
+          const RopeAngles angles = angles_of(timer, m);
           return Rope{
               .x = {qkv.data, qkv.dtype, {m.tokens, m.heads + m.kv_heads, Model::kHeadDim}, width},
-              .positions = timer.pool().upload(positions, DType::kI32),
-              .cos = table(cos),
-              .sin = table(sin),
+              .positions = angles.positions,
+              .cos = angles.cos,
+              .sin = angles.sin,
               .direction = direction};
         });
   }
@@ -149,12 +157,16 @@ void measure_head_norm(OperatorTimer& timer, const Model& m, std::int64_t heads)
     const TensorView qkv = timer.bf16({m.tokens, width});
     return TensorView(qkv.data, qkv.dtype, shape, width);
   };
-  timer.measure("head_norm_forward", name, 2 * matrix + vector, [&] {
-    return HeadNormForward{.x = packed(),
-                           .weight = timer.bf16({Model::kHeadDim}),
-                           .y = packed(),
-                           .rstd = timer.f32({m.tokens, heads})};
-  });
+  for (const bool turns : {false, true}) {
+    const std::string what = turns ? "head_norm_forward turned" : "head_norm_forward";
+    timer.measure(what, name, 2 * matrix + vector, [&] {
+      return HeadNormForward{.x = packed(),
+                             .weight = timer.bf16({Model::kHeadDim}),
+                             .y = packed(),
+                             .rstd = timer.f32({m.tokens, heads}),
+                             .rotation = turns ? angles_of(timer, m) : RopeAngles{}};
+    });
+  }
   timer.measure("head_norm_backward", name, 3 * matrix + vector, [&] {
     const TensorView dy = packed();
     return HeadNormBackward{

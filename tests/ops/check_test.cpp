@@ -124,6 +124,19 @@ TEST_CASE("norms of heads have one weight for all heads", "[ops]") {
   REQUIRE_NOTHROW(op.check());
   op.rstd = view(kF32, {4});
   REQUIRE_REFUSED(op, "rstd must have");
+  op.rstd = {};
+  op.rotation = {view(kI32, {4}), view(kF32, {16, 4}), view(kF32, {16, 4})};
+  REQUIRE_NOTHROW(op.check());
+  op.rotation.cos = view(kF32, {16, 3});
+  REQUIRE_REFUSED(op, "head_norm_forward: rotation.cos must have shape [16, 4]");
+  op.rotation = {{}, view(kF32, {16, 4}), view(kF32, {16, 4})};
+  REQUIRE_REFUSED(op, "rotation.positions is missing");
+  HeadNormForward odd{.x = view(kBF16, {4, 3, 7}),
+                      .weight = view(kBF16, {7}),
+                      .y = view(kBF16, {4, 3, 7}),
+                      .rstd = {},
+                      .rotation = {view(kI32, {4}), view(kF32, {16, 3}), view(kF32, {16, 3})}};
+  REQUIRE_REFUSED(odd, "x must have an even head dim to be turned");
   HeadNormBackward backward{.dy = op.x,
                             .x = op.x,
                             .weight = op.weight,

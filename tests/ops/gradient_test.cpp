@@ -135,13 +135,20 @@ TEST_CASE("the gradient of a bias is the derivative of the sum", "[ops]") {
   });
 }
 
-TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]") {
+TEST_CASE("the backward of norms of heads is the derivative of forward, turned too", "[ops]") {
   const double offset = GENERATE(0.0, 1.0);
+  const bool turns = GENERATE(false, true);
   Bench b;
   const Shape shape{2, 3, 4};
   const Values x = random_values(1, 24, kF64);
   const Values weight = random_values(2, 4, kF64);
   const Values dy = random_values(3, 24, kF64);
+  const auto turn_of = [&](const TensorView& heads) {
+    return Rope{.x = heads,
+                .positions = b.runner.upload({2, 1}, DType::kI32, {2}),
+                .cos = b.in({1, 1, 0.6, 0.8, -0.28, 0.96}, {3, 2}),
+                .sin = b.in({0, 0, 0.8, -0.6, 0.96, 0.28}, {3, 2})};
+  };
   const auto forward = [&](const Values& x_in, const Values& weight_in) {
     b.runner.reset();
     HeadNormForward op;
@@ -150,12 +157,19 @@ TEST_CASE("the backward of norms of heads is the derivative of forward", "[ops]"
     op.y = b.runner.output(kF64, shape);
     op.rstd = b.runner.output(kF64, {2, 3});
     op.offset = offset;
+    if (turns) op.rotation = turn_of(op.y).angles();
     b.runner.run(op);
     return std::pair{b.runner.download(op.y), b.runner.download(op.rstd)};
   };
   const Values rstd = forward(x, weight).second;
   HeadNormBackward op;
-  op.dy = b.in(dy, shape);
+  const TensorView d_normed = b.in(dy, shape);
+  if (turns) {  // as attention's backward does
+    Rope back = turn_of(d_normed);
+    back.direction = RopeDirection::kBackward;
+    b.runner.run(back);
+  }
+  op.dy = d_normed;
   op.x = b.in(x, shape);
   op.weight = b.in(weight, {4});
   op.rstd = b.in(rstd, {2, 3});

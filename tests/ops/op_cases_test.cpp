@@ -155,6 +155,20 @@ TEST_CASE("norms of heads follow the formula, forward and backward", "[ops]") {
   });
 }
 
+TEST_CASE("heads are normalised and turned at once with the bits of both operators", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const RopeCase& c : rope_cases()) {
+        for (const bool in_place : {false, true}) {
+          outputs.push_back(check_turned_head_norm(runner, dtype, c, in_place));
+        }
+      }
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("keys and values go to their rows of a cache and nowhere else", "[ops]") {
   with_threads([](OpRunner& runner) {
     std::vector<Outputs> outputs;

@@ -196,20 +196,24 @@ TEST_CASE("rope on cuda turns pairs forth and back", "[cuda]") {
   });
 }
 
+std::vector<RopeCase> normed_head_cases() {
+  std::vector<RopeCase> cases = rope_cases();
+  // Queries and keys of real models within packed rows; heads of all lanes of a warp, of some
+  // lanes of a group, and wider ones; and more than the blocks of backward have at a time.
+  cases.insert(cases.end(), {{70, 32, 128, 2 * 8 * 128},
+                             {9, 8, 128, 5},
+                             {40, 5, 256, 8},
+                             {21, 3, 96, 16},
+                             {5, 3, 1000, 8},
+                             {2900, 12, 64, 64},
+                             {431, 40, 128, 0}});
+  return cases;
+}
+
 TEST_CASE("norms of heads on cuda follow the formula", "[cuda]") {
   on_cuda([](OpRunner& runner) {
-    std::vector<RopeCase> cases = rope_cases();
-    // Queries and keys of real models within packed rows; heads of all lanes of a warp, of some
-    // lanes of a group, and wider ones; and more than the blocks of backward have at a time.
-    cases.insert(cases.end(), {{70, 32, 128, 2 * 8 * 128},
-                               {9, 8, 128, 5},
-                               {40, 5, 256, 8},
-                               {21, 3, 96, 16},
-                               {5, 3, 1000, 8},
-                               {2900, 12, 64, 64},
-                               {431, 40, 128, 0}});
     for (const DType dtype : kCudaTypes) {
-      for (const RopeCase& c : cases) {
+      for (const RopeCase& c : normed_head_cases()) {
         for (const bool in_place : {false, true}) {
           INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
                               << c.head_dim);
@@ -217,6 +221,25 @@ TEST_CASE("norms of heads on cuda follow the formula", "[cuda]") {
             repeated(runner,
                      [&](OpRunner& r) { return check_head_norm(r, dtype, c, in_place, offset); });
           }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("heads on cuda are normalised and turned at once with the bits of both operators",
+          "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<RopeCase> cases = normed_head_cases();
+    // Halves of an odd number of pieces, and of none that are whole.
+    cases.insert(cases.end(), {{33, 5, 80, 0}, {17, 3, 24, 8}, {9, 2, 8, 0}, {12, 3, 512, 16}});
+    for (const DType dtype : kCudaTypes) {
+      for (const RopeCase& c : cases) {
+        for (const bool in_place : {false, true}) {
+          INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
+                              << c.head_dim);
+          repeated(runner,
+                   [&](OpRunner& r) { return check_turned_head_norm(r, dtype, c, in_place); });
         }
       }
     }

@@ -69,6 +69,8 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c, const RopeF
 /// Norms of heads, forward and backward.
 Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place,
                         double offset = 0);
+/// Norms of heads that are then turned: by the formulas, and with the bits of the two operators.
+Outputs check_turned_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool in_place);
 
 /// Rows go to places apart from each other in a cache with other gaps.
 Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c);

@@ -1,15 +1,18 @@
 // RMSNorm of each head of queries or keys by itself, forward and backward. Models whose layers have
-// such norms run it between the projection and the rotary embedding. Letters of shapes are those of
+// such norms run it after the projection. The rotary embedding follows, and forward may do it on
+// the way; backward of it is part of attention's. Letters of shapes are those of
 // strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
 #include "strata/device/trace.h"
+#include "strata/ops/rope.h"
 
 namespace strata {
 
 /// y = x * rsqrt(mean(x^2) + eps) * (weight + offset), head by head, computed in A and rounded
-/// once. In place is allowed.
+/// once. In place is allowed. With a `rotation` the rounded y is then turned as Rope turns it, in
+/// A, and rounded again: the bits are those of both operators, one after the other.
 struct HeadNormForward {
   static constexpr std::string_view kName = "head_norm_forward";
   ConstTensorView x;       ///< [N, heads, D] X; rows may be strided
@@ -17,7 +20,8 @@ struct HeadNormForward {
   TensorView y;            ///< [N, heads, D] X; rows may be strided
   TensorView rstd;         ///< [N, heads] A, kept for backward, or absent
   double eps = 1e-5;
-  double offset = 0;  ///< of weights: 1 where a family's files have weights less 1
+  double offset = 0;         ///< of weights: 1 where a family's files have weights less 1
+  RopeAngles rotation = {};  ///< or absent
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

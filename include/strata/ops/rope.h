@@ -18,11 +18,12 @@ enum class RopePairs : std::uint8_t {
 };
 
 /// The angles of Rope, given to another operator, for whole heads of RopePairs::kHalves: pair i of
-/// row n has the angle of (positions[n], i).
+/// row n has the angle of (positions[n], i). All three are there, or none.
 struct RopeAngles {
   ConstTensorView positions;  ///< [N] i32, each in [0, P)
   ConstTensorView cos;        ///< [P, D/2] A
   ConstTensorView sin;        ///< [P, D/2] A
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(positions); }
 };
 
 /// Rotary position embedding in place: pair i < E/2 of the first E elements of each head is rotated
@@ -40,6 +41,8 @@ struct Rope {
   /// Returns whether all elements of heads are rotated, in halves: what operators that rotate on
   /// the way compute.
   [[nodiscard]] bool turns_whole_halves() const;
+  /// Returns the angles for such an operator, or none if this one has to run by itself.
+  [[nodiscard]] RopeAngles angles() const;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

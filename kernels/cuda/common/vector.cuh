@@ -120,6 +120,22 @@ __device__ __forceinline__ unsigned pair_of(float first, float second) {
   return static_cast<unsigned>(pair.x) | static_cast<unsigned>(pair.y) << 16;
 }
 
+/// Returns a piece of 16 bytes of numbers, rounded to the dtype.
+template <class T>
+__device__ __forceinline__ Packed<T, 16 / sizeof(T)> packed_piece(
+    const float (&x)[16 / sizeof(T)]) {
+  Packed<T, 16 / sizeof(T)> to;
+#pragma unroll
+  for (int i = 0; i < to.kWords; ++i) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      to.words[i] = __float_as_uint(x[i]);
+    } else {
+      to.words[i] = pair_of(x[2 * i], x[2 * i + 1]);
+    }
+  }
+  return to;
+}
+
 /// Writes 16 bytes, as one access for certain: the compiler may take a plain store after branches
 /// apart.
 __device__ __forceinline__ void store_words(void* to, unsigned a, unsigned b, unsigned c,

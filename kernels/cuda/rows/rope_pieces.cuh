@@ -1,5 +1,5 @@
 // This file has the arithmetic of the rotary embedding, for the kernels that must have the same
-// bits: rope.cu and the one that also adds keys to a cache.
+// bits: rope.cu, the one that also adds keys to a cache, and norms of heads.
 
 #pragma once
 
@@ -16,6 +16,12 @@ struct RopeTables {
   const float* sin;
   float sign;  ///< the sign of the angle
 };
+
+/// Returns one number of a pair, turned: own * cos + other * sin, where the first of a pair takes
+/// -sin. The rounding of each step is written down, so no compiler chooses another one.
+__device__ __forceinline__ float turned(float own, float cos, float other, float sin) {
+  return __fmaf_rn(own, cos, __fmul_rn(other, sin));
+}
 
 /// The angles of W pairs of a row.
 template <int W>
@@ -36,8 +42,8 @@ struct Angles {
   __device__ __forceinline__ void turn(float (&low)[W], float (&high)[W]) const {
 #pragma unroll
     for (int j = 0; j < W; ++j) {
-      const float rotated = low[j] * cos[j] - high[j] * sin[j];
-      high[j] = high[j] * cos[j] + low[j] * sin[j];
+      const float rotated = turned(low[j], cos[j], high[j], -sin[j]);
+      high[j] = turned(high[j], cos[j], low[j], sin[j]);
       low[j] = rotated;
     }
   }
