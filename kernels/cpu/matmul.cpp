@@ -1,7 +1,8 @@
 // This file computes matrix products on the CPU, for every layout and update of
 // strata/ops/matmul.h; CpuKernels calls them through operators.h. Every output element is one fma
-// chain in ascending k, begun at 0 or at the value in out and rounded once, so splitting K over
-// accumulating calls, other tile sizes and other numbers of threads give the same bits.
+// chain in ascending k, begun at 0 or at the value in out, to which a bias is added last, and
+// rounded once. So splitting K over accumulating calls, other tile sizes and other numbers of
+// threads give the same bits.
 //
 // How: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type) in
 // scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to whole
@@ -149,6 +150,7 @@ class Product {
         }
       }
     }
+    if (op_.bias) add_bias(scratch.tile, stride, rows, n0, columns);
     if (op_.out.dtype == kDTypeOf<A>) {
       store<A>(scratch.tile, stride, m0, rows, n0, columns);
     } else {
@@ -161,6 +163,14 @@ class Product {
   static Operand<X> operand(const ConstTensorView& view, bool transposed) {
     const X* data = view.as<X>();
     return transposed ? Operand<X>{data, 1, view.row_stride} : Operand<X>{data, view.row_stride, 1};
+  }
+
+  void add_bias(A* tile, std::int64_t stride, std::int64_t rows, std::int64_t n0,
+                std::int64_t columns) const {
+    const X* bias = op_.bias.as<X>() + n0;
+    for (std::int64_t m = 0; m < rows; ++m) {
+      for (std::int64_t n = 0; n < columns; ++n) tile[m * stride + n] += static_cast<A>(bias[n]);
+    }
   }
 
   template <class Out>

@@ -28,10 +28,10 @@ class CellRunner {
   void operator()(const O& op) const {
     kernels_.run(compute_, op, tag_);
   }
-  /// y [N, out] = multiplier * x [N, in] W^T, with W [out, in].
+  /// y [N, out] = multiplier * x [N, in] W^T, with W [out, in], plus a bias [out] if it is given.
   void linear(const ConstTensorView& x, const ConstTensorView& w, const TensorView& y,
-              double multiplier = 1) const {
-    (*this)(Matmul{.a = x, .b = w, .out = y, .alpha = multiplier});
+              double multiplier = 1, const ConstTensorView& bias = {}) const {
+    (*this)(Matmul{.a = x, .b = w, .out = y, .alpha = multiplier, .bias = bias});
   }
   /// Runs a linear layer with what comes before and after it, so that a row does not depend on the
   /// others: as one operator for few rows, else its parts.
@@ -100,11 +100,10 @@ class LayerRunner : public CellRunner {
 
   /// y [N, out] = the linear of x [N, in].
   void linear(LinearId id, const ConstTensorView& x, const TensorView& y) const {
-    CellRunner::linear(x, w_[id], y, multiplier(id));
-    add_bias(id, y);
+    CellRunner::linear(x, w_[id], y, multiplier(id), w_.bias(id));
   }
-  /// Runs the linear with what is around it so that a row does not depend on the others. Fused
-  /// operators know no bias, so what comes after one runs by itself.
+  /// Runs the linear with what is around it so that a row does not depend on the others. Products
+  /// that promise that know no bias, so it and what comes after it run by themselves.
   void by_row(LinearId id, const ConstTensorView& x, const TensorView& y,
               const AroundLinear& around = {}) const {
     const Matmul product = linear_by_row(x, w_[id], y, multiplier(id));
@@ -115,7 +114,7 @@ class LayerRunner : public CellRunner {
                                  .residual = around.residual});
     }
     CellRunner::by_row({.norm = around.norm, .product = product});
-    add_bias(id, y);
+    (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
     if (around.gate.y) (*this)(around.gate);
     if (around.residual.a) (*this)(around.residual);
   }
@@ -178,9 +177,6 @@ class LayerRunner : public CellRunner {
 
  private:
   [[nodiscard]] double multiplier(LinearId id) const { return layer_.linear(id).multiplier; }
-  void add_bias(LinearId id, const TensorView& y) const {
-    if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
-  }
 
   const LayerSpec& layer_;
   const LayerWeights& w_;

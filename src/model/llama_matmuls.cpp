@@ -15,6 +15,7 @@ struct Products {
   std::string name;
   std::int64_t tokens = 0, in = 0, out = 0;
   std::int64_t stride_y = 0;  ///< elements from one row of y to the next
+  bool bias = false;          ///< whether y has one
 };
 
 void add_products(std::vector<LlamaMatmul>& to, const Products& linear, DType compute) {
@@ -22,7 +23,10 @@ void add_products(std::vector<LlamaMatmul>& to, const Products& linear, DType co
   const TensorView w(nullptr, compute, Shape{linear.out, linear.in});
   const TensorView dw(nullptr, accumulator_of(compute), w.shape);
   const TensorView y(nullptr, compute, Shape{linear.tokens, linear.out}, linear.stride_y);
-  to.push_back({linear.name + " forward", shape_of(Matmul{.a = x, .b = w, .out = y})});
+  const ConstTensorView bias =
+      linear.bias ? ConstTensorView(nullptr, compute, Shape{linear.out}) : ConstTensorView();
+  to.push_back(
+      {linear.name + " forward", shape_of(Matmul{.a = x, .b = w, .out = y, .bias = bias})});
   to.push_back({linear.name + " input gradient",
                 shape_of(Matmul{.a = y, .b = w, .out = x, .layout = MatmulLayout::kNN})});
   to.push_back(
@@ -40,7 +44,9 @@ std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes&
   for (const Linear& linear : spec.common().linears) {
     std::string name(name_of(linear.id));
     std::ranges::replace(name, '_', ' ');
-    add_products(products, {name, z.cell_tokens, linear.in, linear.out, linear.out}, z.compute);
+    add_products(products,
+                 {name, z.cell_tokens, linear.in, linear.out, linear.out, linear.has_bias()},
+                 z.compute);
   }
   const auto head = [&](std::string name, std::int64_t tokens) {
     if (tokens == 0) return;

@@ -124,6 +124,9 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
           check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, c);
           check_matmul(r, dtype, kF32, layout, MatmulUpdate::kAccumulate, c);
           if (layout == MatmulLayout::kNT) {
+            MatmulCase biased = c;
+            biased.bias = true;
+            check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, biased);
             check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, c, true);
           }
         });

@@ -9,20 +9,36 @@
 namespace strata {
 
 std::vector<MatmulCase> matmul_cases() {
-  return {{1, 1, 1},         {0, 5, 3},
-          {5, 0, 3},         {3, 4, 0},
-          {7, 5, 3, 2},      {13, 33, 17},
-          {1, 300, 65},      {300, 1, 65, 8},
-          {64, 64, 64},      {67, 129, 259, 5},
-          {250, 400, 31},    {96, 80, 600},
-          {256, 128, 1, 8},  {37, 65, 300, 3, -0.3},
-          {9, 40, 64, 0, 12}};
+  return {{1, 1, 1},
+          {0, 5, 3},
+          {5, 0, 3},
+          {3, 4, 0},
+          {7, 5, 3, 2},
+          {13, 33, 17},
+          {1, 300, 65},
+          {300, 1, 65, 8},
+          {64, 64, 64},
+          {67, 129, 259, 5},
+          {250, 400, 31},
+          {96, 80, 600},
+          {256, 128, 1, 8},
+          {37, 65, 300, 3, -0.3},
+          {9, 40, 64, 0, 12},
+          {1, 1, 1, 0, 1, true},
+          {3, 4, 0, 1, 1, true},
+          {67, 129, 259, 5, 1, true},
+          {96, 80, 600, 8, 1, true},
+          {37, 65, 300, 0, -0.3, true}};
 }
 
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
                      MatmulUpdate update, const MatmulCase& c, bool batch_invariant) {
-  runner.reset(fmt::format("{}, layout {}, m {}, n {}, k {}, gap {}", name_of(dtype),
-                           static_cast<int>(layout), c.m, c.n, c.k, c.gap));
+  const bool adds = update == MatmulUpdate::kAccumulate;
+  const bool biased =
+      c.bias && layout == MatmulLayout::kNT && !adds && out == dtype && !batch_invariant;
+  runner.reset(fmt::format("{}, layout {}, m {}, n {}, k {}, gap {}{}", name_of(dtype),
+                           static_cast<int>(layout), c.m, c.n, c.k, c.gap,
+                           biased ? ", biased" : ""));
   const DType accumulator = accumulator_of(dtype);
   const bool a_transposed = layout == MatmulLayout::kTN;
   const bool b_transposed = layout == MatmulLayout::kNT;
@@ -32,7 +48,7 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
   const auto a = random_values(1, shape_a.elements(), dtype);
   const auto b = random_values(2, shape_b.elements(), dtype);
   const auto before = random_values(3, shape_out.elements(), out);
-  const bool adds = update == MatmulUpdate::kAccumulate;
+  const auto bias = random_values(4, c.n, dtype);
 
   Expected expected(shape_out.elements());
   for (std::int64_t m = 0; m < c.m; ++m) {
@@ -47,8 +63,10 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
         sum += product;
         magnitude += std::abs(product);
       }
-      expected.values[i] = sum;
-      expected.error[i] = static_cast<double>(c.k + (c.alpha == 1 ? 1 : 3)) * magnitude;
+      const double added = biased ? bias[static_cast<std::size_t>(n)] : 0;
+      expected.values[i] = sum + added;
+      expected.error[i] = static_cast<double>(c.k + (c.alpha == 1 ? 1 : 3)) * magnitude +
+                          (biased ? magnitude + std::abs(added) : 0);
     }
   }
   const std::int64_t stride = c.n + c.gap;
@@ -59,7 +77,8 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
                   .layout = layout,
                   .update = update,
                   .batch_invariant = batch_invariant,
-                  .alpha = c.alpha};
+                  .alpha = c.alpha,
+                  .bias = biased ? runner.upload(bias, dtype, {c.n}) : TensorView()};
   runner.run(op);
   runner.require_close("out", op.out, expected, accumulator);
   return runner.outputs();

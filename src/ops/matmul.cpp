@@ -29,11 +29,17 @@ void Matmul::check() const {
   } else {
     c.dtype_in("out", out, {a.dtype, accumulator});
   }
+  if (!given(bias)) return;
+  c.require(layout == MatmulLayout::kNT && update == MatmulUpdate::kOverwrite, "bias",
+            "is added only in layout NT, overwritten");
+  c.require(!batch_invariant, "bias", "is not added by batch-invariant products");
+  c.dtype_in("out", out, {a.dtype});
+  c.matches_contiguous("bias", bias, {n()}, a.dtype);
 }
 
 Accesses Matmul::accesses() const {
   const ByteRange previous = update == MatmulUpdate::kAccumulate ? out.bytes() : ByteRange{};
-  return {{a.bytes(), b.bytes(), previous}, {out.bytes()}};
+  return {{a.bytes(), b.bytes(), previous, bias.bytes()}, {out.bytes()}};
 }
 
 Cost Matmul::cost() const {

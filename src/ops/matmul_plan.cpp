@@ -31,8 +31,14 @@ class Words {
   explicit Words(const std::string& text) : in_(text) {}
 
   void literal(std::string_view expected) {
-    std::string word;
-    if (!(in_ >> word) || word != expected) wrong_ = true;
+    if (next() != expected) wrong_ = true;
+  }
+  /// Takes `optional` if it is there, and then what has to follow. Returns whether it was there.
+  bool literal_after(std::string_view optional, std::string_view expected) {
+    const std::string word = next();
+    if (word == optional) literal(expected);
+    if (word != optional && word != expected) wrong_ = true;
+    return word == optional;
   }
   template <class T>
   void value(T& to) {
@@ -40,8 +46,7 @@ class Words {
   }
   template <class E, std::size_t kCount>
   void name(E& to, const std::array<E, kCount>& all) {
-    std::string word;
-    in_ >> word;
+    const std::string word = next();
     for (const E& candidate : all) {
       if (name_of(candidate) == word) {
         to = candidate;
@@ -50,12 +55,16 @@ class Words {
     }
     wrong_ = true;
   }
-  [[nodiscard]] bool all_right() {
-    std::string more;
-    return !wrong_ && !(in_ >> more);
-  }
+  [[nodiscard]] bool all_right() { return !wrong_ && next().empty(); }
 
  private:
+  /// Returns the next word; none is empty.
+  std::string next() {
+    std::string word;
+    in_ >> word;
+    return word;
+  }
+
   std::istringstream in_;
   bool wrong_ = false;
 };
@@ -84,7 +93,7 @@ std::optional<MatmulPlan> parse(std::string_view line) {
   words.value(s.stride_a);
   words.value(s.stride_b);
   words.value(s.stride_out);
-  words.literal("us");
+  s.bias = words.literal_after("bias", "us");
   words.value(plan.measured_us);
   words.literal("algorithm");
   words.value(plan.algorithm);
@@ -122,14 +131,15 @@ MatmulShape shape_of(const Matmul& op) {
           .layout = op.layout,
           .update = op.update,
           .in = op.a.dtype,
-          .out = op.out.dtype};
+          .out = op.out.dtype,
+          .bias = op.bias.shape.rank() > 0};
 }
 
 std::string to_string(const MatmulShape& s) {
   std::ostringstream text;
   text << name_of(s.layout) << ' ' << name_of(s.in) << ' ' << name_of(s.out) << ' '
        << name_of(s.update) << " m " << s.m << " n " << s.n << " k " << s.k << " strides "
-       << s.stride_a << ' ' << s.stride_b << ' ' << s.stride_out;
+       << s.stride_a << ' ' << s.stride_b << ' ' << s.stride_out << (s.bias ? " bias" : "");
   return text.str();
 }
 

@@ -21,9 +21,11 @@ constexpr std::size_t kAllMemory = std::numeric_limits<std::size_t>::max();
 struct Model {
   const char* name;
   std::int64_t vocabulary, hidden, intermediate, heads, kv_heads;
+  ModelType type = ModelType::kLlama;
 
   [[nodiscard]] LlamaConfig config() const {
     LlamaConfig c;
+    c.model_type = type;
     c.vocab_size = vocabulary;
     c.hidden_size = hidden;
     c.intermediate_size = intermediate;
@@ -38,7 +40,8 @@ constexpr Model kModels[] = {{"LLaMA 1.3B", 32000, 2048, 5504, 16, 16},
                              {"LLaMA 7B", 32000, 4096, 11008, 32, 32},
                              {"LLaMA 13B", 32000, 5120, 13824, 40, 40},
                              {"LLaMA 70B", 32000, 8192, 28672, 64, 8},
-                             {"Llama 3 8B", 128256, 4096, 14336, 32, 8}};
+                             {"Llama 3 8B", 128256, 4096, 14336, 32, 8},
+                             {"Qwen2.5 7B", 152064, 3584, 18944, 28, 4, ModelType::kQwen2}};
 
 /// What a run has, and weight gradients that overwrite; the head's last chunk is left out.
 std::vector<LlamaMatmul> products_of(const Model& model, const std::string& only) {

@@ -294,6 +294,16 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   matmul = {
       .a = view(kF32, {3, 4}), .b = view(kF32, {5, 4}), .out = view(kF32, {3, 5}), .alpha = 0};
   REQUIRE_REFUSED(matmul, "alpha must be finite and not 0");
+  matmul.alpha = 1;
+  matmul.bias = view(kF32, {3});
+  REQUIRE_REFUSED(matmul, "matmul: bias must have shape [5], but has [3]");
+  matmul.bias = view(kF32, {5});
+  REQUIRE_NOTHROW(matmul.check());
+  matmul.batch_invariant = true;
+  REQUIRE_REFUSED(matmul, "bias is not added by batch-invariant products");
+  matmul.batch_invariant = false;
+  matmul.update = MatmulUpdate::kAccumulate;
+  REQUIRE_REFUSED(matmul, "bias is added only in layout NT, overwritten");
   const TensorView read = view(kBF16, {3, 4});
   const TensorView out = view(kBF16, {3, 6}, 1);
   FusedLinear fused{.product = {.a = read, .b = view(kBF16, {6, 4}), .out = out},

@@ -39,7 +39,8 @@ struct Product {
             .layout = layout,
             .update = update,
             .in = in,
-            .out = out};
+            .out = out,
+            .bias = size.bias};
   }
   Outputs run(OpRunner& runner) const {
     return check_matmul(runner, in, out, layout, update, size);
@@ -53,6 +54,9 @@ std::vector<Product> products() {
     for (const MatmulCase& size : {MatmulCase{256, 384, 192}, MatmulCase{72, 136, 320, 8}}) {
       all.push_back({dtype, dtype, MatmulLayout::kNT, MatmulUpdate::kOverwrite, size});
       all.push_back({dtype, dtype, MatmulLayout::kNN, MatmulUpdate::kOverwrite, size});
+      MatmulCase biased = size;
+      biased.bias = true;
+      all.push_back({dtype, dtype, MatmulLayout::kNT, MatmulUpdate::kOverwrite, biased});
     }
     all.push_back(
         {dtype, DType::kF32, MatmulLayout::kTN, MatmulUpdate::kOverwrite, {64, 128, 2048}});
@@ -184,6 +188,12 @@ TEST_CASE("a tuned product is as fast as the best algorithm that repeats", "[cud
   const MatmulCase size{4096, 4096, 2048};
   const std::vector<MatmulShape> shapes{
       Product{DType::kBF16, DType::kBF16, MatmulLayout::kNT, MatmulUpdate::kOverwrite, size}
+          .shape(),
+      Product{DType::kBF16,
+              DType::kBF16,
+              MatmulLayout::kNT,
+              MatmulUpdate::kOverwrite,
+              {4096, 4608, 3584, 0, 1, true}}
           .shape(),
       Product{DType::kBF16, DType::kF32, MatmulLayout::kTN, MatmulUpdate::kAccumulate, size}
           .shape()};

@@ -3,6 +3,7 @@
 
 #include "strata/ops/matmul_plan.h"
 
+#include <string>
 #include <vector>
 
 #include "strata/ops/backend.h"
@@ -29,13 +30,16 @@ const MatmulPlan kPlan{.shape = {.m = 7,
 TEST_CASE("a plan reads back from its line") {
   for (const auto layout : {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN}) {
     for (const auto update : {MatmulUpdate::kOverwrite, MatmulUpdate::kAccumulate}) {
-      MatmulPlan plan = kPlan;
-      plan.shape.layout = layout;
-      plan.shape.update = update;
-      const MatmulPlan read = parse_matmul_plan(to_line(plan));
-      CHECK(read.shape == plan.shape);
-      CHECK(read.algorithm == "00ff");
-      CHECK(read.measured_us == 12.5);
+      for (const bool bias : {false, true}) {
+        MatmulPlan plan = kPlan;
+        plan.shape.layout = layout;
+        plan.shape.update = update;
+        plan.shape.bias = bias;
+        const MatmulPlan read = parse_matmul_plan(to_line(plan));
+        CHECK(read.shape == plan.shape);
+        CHECK(read.algorithm == "00ff");
+        CHECK(read.measured_us == 12.5);
+      }
     }
   }
 }
@@ -43,6 +47,9 @@ TEST_CASE("a plan reads back from its line") {
 TEST_CASE("a plan's line says what a person wants to know") {
   CHECK(to_line(kPlan).starts_with(
       "TN bf16 f32 accumulate m 7 n 12 k 3 strides 8 16 24 us 12.5 algorithm 00ff check "));
+  MatmulPlan biased = kPlan;
+  biased.shape.bias = true;
+  CHECK(to_line(biased).find(" 24 bias us 12.5 ") != std::string::npos);
 }
 
 TEST_CASE("a plan's line that was changed is refused and quoted") {
@@ -74,6 +81,13 @@ TEST_CASE("the shape of a product is that of its views, without strides of singl
                              .in = DType::kBF16,
                              .out = DType::kF32});
   CHECK(shape.flops() == 90);
+  MatmulShape biased = shape;
+  biased.bias = true;
+  biased.out = DType::kBF16;
+  CHECK(biased == shape_of(Matmul{.a = a,
+                                  .b = b,
+                                  .out = {nullptr, DType::kBF16, Shape{1, 9}},
+                                  .bias = {nullptr, DType::kBF16, Shape{9}}}));
 }
 
 TEST_CASE("the cpu backend has no choice of matrix products") {

@@ -97,6 +97,8 @@ struct MatmulCase {
   std::int64_t m, n, k;
   std::int64_t gap = 0;
   double alpha = 1;
+  /// Where Matmul allows one: for kNT that overwrites an output of the compute dtype.
+  bool bias = false;
 };
 [[nodiscard]] std::vector<MatmulCase> matmul_cases();
 /// `out` is the dtype of the output; kAccumulate needs the accumulator's.

@@ -1,5 +1,6 @@
-// The bias of a linear layer: added to the rows of a product, and its gradient. The model runs the
-// first after every product whose linear has a bias, and the second beside its weight's gradient.
+// The bias of a linear layer: added to the rows of a product, and its gradient. Training adds
+// biases within products (strata/ops/matmul.h). Generation runs the first operator here after
+// products that do not depend on other rows, and training the second beside the weight's gradient.
 // Letters of shapes are those of strata/ops/embedding.h.
 #pragma once
 

@@ -24,7 +24,8 @@ enum class MatmulUpdate : std::uint8_t {
 /// out[m, n] (+)= alpha * sum over k of a(m, k) * b(k, n), accumulated in A and rounded once to the
 /// dtype of out. The cpu backend sums in ascending k, and a kTN product that accumulates continues
 /// the sum in `out`, so splitting K over several calls does not change the result there. An alpha
-/// other than 1 multiplies a(m, k) there, in A, and the sum on CUDA.
+/// other than 1 multiplies a(m, k) there, in A, and the sum on CUDA. With a `bias` bias[n] is added
+/// in A before that rounding.
 struct Matmul {
   static constexpr std::string_view kName = "matmul";
   ConstTensorView a;  ///< X, rank 2; rows may be strided
@@ -35,7 +36,8 @@ struct Matmul {
   /// Asks that a row of `out` has the same bits whatever other rows there are, and however many: a
   /// sequence that is generated must not depend on its batch. For kNT that overwrites.
   bool batch_invariant = false;
-  double alpha = 1;  ///< not 0
+  double alpha = 1;           ///< not 0
+  ConstTensorView bias = {};  ///< [N] X, or absent; for kNT that overwrites an `out` of X
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

@@ -23,6 +23,7 @@ struct MatmulShape {
   MatmulLayout layout = MatmulLayout::kNT;
   MatmulUpdate update = MatmulUpdate::kOverwrite;
   DType in = DType::kBF16, out = DType::kBF16;
+  bool bias = false;  ///< whether one is added
   auto operator<=>(const MatmulShape&) const = default;
 
   [[nodiscard]] double flops() const {
@@ -36,7 +37,8 @@ struct MatmulShape {
 [[nodiscard]] MatmulShape shape_of(const Matmul& op);
 [[nodiscard]] std::string_view name_of(MatmulLayout layout);
 [[nodiscard]] std::string_view name_of(MatmulUpdate update);
-/// Returns text such as "NT bf16 bf16 overwrite m 8192 n 12288 k 4096 strides 4096 4096 12288".
+/// Returns text such as "NT bf16 bf16 overwrite m 8192 n 12288 k 4096 strides 4096 4096 12288", and
+/// " bias" after it if one is added.
 [[nodiscard]] std::string to_string(const MatmulShape& shape);
 
 /// The algorithm that a product runs with.

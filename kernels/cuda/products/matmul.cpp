@@ -2,7 +2,8 @@
 // it. CudaKernels calls it for every Matmul; matmul.h is the contract.
 // Batch-invariant products are those of invariant_products.h.
 //
-// out (+)= alpha op(a) op(b), shapes as in strata/ops/matmul.h; row-major, rows may be strided.
+// out (+)= alpha op(a) op(b) (+ bias), shapes as in strata/ops/matmul.h; row-major, rows may be
+// strided.
 // How: matmul_problem.h describes a product to cuBLASLt, matmul_timer.h measures its algorithms;
 // here are the choice and the launch.
 // Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32.
@@ -112,7 +113,8 @@ void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
                                    {.a = op.a.data,
                                     .b = op.b.data,
                                     .out = op.out.data,
-                                    .alpha = static_cast<float>(op.alpha)});
+                                    .alpha = static_cast<float>(op.alpha),
+                                    .bias = op.bias.data});
   });
   if (!launched) launch_plain_matmul(stream, op);
 }

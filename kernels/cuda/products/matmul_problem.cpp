@@ -3,7 +3,9 @@
 //
 // cuBLASLt is column-major. A row-major matrix is the transposed column-major one, and out^T =
 // op(b)^T op(a)^T, so the operands change places and the transpositions stay what they are in
-// memory: no data moves. cuBLASLt's first operand is our b, its second our a.
+// memory: no data moves. cuBLASLt's first operand is our b, its second our a. A bias of our columns
+// is one of its rows, which its epilogue adds in f32 before it rounds; algorithms are asked for
+// with that epilogue set.
 
 #include "kernels/cuda/products/matmul_problem.h"
 
@@ -36,6 +38,22 @@ cudaDataType_t data_type(DType dtype) {
     case DType::kF32: return CUDA_R_32F;
     default: throw_unsupported(Matmul::kName, dtype);
   }
+}
+
+[[nodiscard]] cublasStatus_t set_bias(cublasLtMatmulDesc_t operation, const void* bias) {
+  return cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                        sizeof bias);
+}
+
+/// Has the operation add a bias of the dtype of its output. Until a launch names one, there is an
+/// address that is as aligned: asking for algorithms looks at that and not behind it.
+void add_bias(const MatmulOperation& operation, std::uint32_t alignment) {
+  const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  STRATA_CUDA_CHECK(cublasLtMatmulDescSetAttribute(operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                   &epilogue, sizeof epilogue));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody reads there
+  const auto* aligned = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(alignment));
+  STRATA_CUDA_CHECK(set_bias(operation.get(), aligned));
 }
 
 MatmulOperation make_operation(MatmulLayout layout) {
@@ -121,7 +139,8 @@ MatmulKey key_of(const Matmul& op) {
   return {.shape = shape_of(op),
           .alignment_a = alignment_of(op.a.data),
           .alignment_b = alignment_of(op.b.data),
-          .alignment_out = alignment_of(op.out.data)};
+          .alignment_out = alignment_of(op.out.data),
+          .alignment_bias = alignment_of(op.bias.data)};
 }
 
 MatmulProblem::MatmulProblem(const MatmulKey& key)
@@ -132,6 +151,7 @@ MatmulProblem::MatmulProblem(const MatmulKey& key)
   a_ = make_layout(s.in, s.rows_a(), columns_a, s.stride_a);
   b_ = make_layout(s.in, s.rows_b(), columns_b, s.stride_b);
   out_ = make_layout(s.out, s.m, s.n, s.stride_out);
+  if (s.bias) add_bias(operation_, key.alignment_bias);
 }
 
 std::vector<cublasLtMatmulAlgo_t> MatmulProblem::proposals(const MatmulPlace& place,
@@ -175,6 +195,10 @@ std::string MatmulProblem::objection(const MatmulPlace& place,
 cublasStatus_t MatmulProblem::launch(const MatmulPlace& place,
                                      const cublasLtMatmulAlgo_t& algorithm,
                                      const MatmulOperands& operands) const {
+  if (key_.shape.bias) {
+    const cublasStatus_t status = set_bias(operation_.get(), operands.bias);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
   const float keep = key_.shape.update == MatmulUpdate::kAccumulate ? 1.0f : 0.0f;
   return cublasLtMatmul(place.handle, operation_.get(), &operands.alpha, operands.b, b_.get(),
                         operands.a, a_.get(), &keep, operands.out, out_.get(), operands.out,

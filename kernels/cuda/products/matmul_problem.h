@@ -34,6 +34,7 @@ struct MatmulKey {
   std::uint32_t alignment_a = kFullAlignment;  ///< bytes: a power of two, up to kFullAlignment
   std::uint32_t alignment_b = kFullAlignment;
   std::uint32_t alignment_out = kFullAlignment;
+  std::uint32_t alignment_bias = kFullAlignment;
   auto operator<=>(const MatmulKey&) const = default;
 };
 
@@ -46,6 +47,7 @@ struct MatmulOperands {
   const void* b = nullptr;
   void* out = nullptr;
   float alpha = 1;
+  const void* bias = nullptr;  ///< looked at only if the shape has one
 };
 
 /// Where products are launched: one stream at a time uses a workspace.

@@ -67,7 +67,10 @@ std::size_t region_bytes(std::int64_t rows, std::int64_t stride, DType dtype) {
 std::size_t bytes_a(const MatmulShape& s) { return region_bytes(s.rows_a(), s.stride_a, s.in); }
 std::size_t bytes_b(const MatmulShape& s) { return region_bytes(s.rows_b(), s.stride_b, s.in); }
 std::size_t bytes_out(const MatmulShape& s) { return region_bytes(s.m, s.stride_out, s.out); }
-std::size_t bytes_of(const MatmulShape& s) { return bytes_a(s) + bytes_b(s) + bytes_out(s); }
+std::size_t bytes_bias(const MatmulShape& s) { return s.bias ? region_bytes(1, s.n, s.in) : 0; }
+std::size_t bytes_of(const MatmulShape& s) {
+  return bytes_a(s) + bytes_b(s) + bytes_out(s) + bytes_bias(s);
+}
 
 /// Returns how many products make a group that is long enough to be timed.
 int group_of(double product_s) {
@@ -94,7 +97,7 @@ TimedProduct product_by(const MatmulProblem& problem, const cublasLtMatmulAlgo_t
 MatmulOperands MatmulTimer::Copies::take() {
   std::byte* at = first + bytes * next;
   next = (next + 1) % count;
-  return {.a = at, .b = at + b_offset, .out = at + out_offset};
+  return {.a = at, .b = at + b_offset, .out = at + out_offset, .bias = at + bias_offset};
 }
 
 MatmulTimer::MatmulTimer(cublasLtHandle_t handle, std::span<std::byte> workspace,
@@ -137,6 +140,7 @@ MatmulTimer::Copies MatmulTimer::fill(const MatmulShape& shape, std::size_t most
   Copies copies{.first = pool_.data(),
                 .b_offset = bytes_a(shape),
                 .out_offset = bytes_a(shape) + bytes_b(shape),
+                .bias_offset = bytes_of(shape) - bytes_bias(shape),
                 .bytes = bytes_of(shape)};
   copies.count = std::min({wanted_copies(copies.bytes), pool_.size() / copies.bytes, most_copies});
   launch_random_bf16(place_.stream, pool_.first(copies.bytes * copies.count));

@@ -62,7 +62,8 @@ class MatmulTimer {
   /// The operands, several times in a row, so that each product finds the caches cold.
   struct Copies {
     std::byte* first = nullptr;
-    std::size_t b_offset = 0, out_offset = 0, bytes = 0;  ///< bytes, within and of one copy
+    std::size_t b_offset = 0, out_offset = 0, bias_offset = 0;  ///< bytes, within one copy
+    std::size_t bytes = 0;                                      ///< of one copy
     std::size_t count = 0, next = 0;
     [[nodiscard]] MatmulOperands take();
   };

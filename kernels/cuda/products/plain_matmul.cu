@@ -1,11 +1,11 @@
 // This file computes the matrix products that cuBLASLt has no algorithm for, and those with K = 0;
 // MatmulPlans launches it. It is right at any size and not fast; results repeat bit for bit.
 //
-// out[m, n] (+)= alpha * sum over k of a(m, k) b(k, n).
+// out[m, n] (+)= alpha * sum over k of a(m, k) b(k, n) (+ bias[n]).
 // Shapes: any, rows may be strided.
 // Tile: 16 x 16 outputs a block, one a thread, through shared memory.
-// Numerics: f32 fma in ascending k from zero, times alpha, then added to `out` if it accumulates;
-// rounded once.
+// Numerics: f32 fma in ascending k from zero, times alpha, then added to `out` if it accumulates,
+// or to a bias; rounded once.
 
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
@@ -43,8 +43,10 @@ struct Sizes {
   float alpha;
 };
 
+/// `bias` may be null.
 template <class T, class Out>
-__global__ void plain_matmul(Operand<T> a, Operand<T> b, Rows<Out> out, Sizes sizes) {
+__global__ void plain_matmul(Operand<T> a, Operand<T> b, Rows<Out> out, const T* bias,
+                             Sizes sizes) {
   __shared__ float tile_a[kTile][kTile + 1];
   __shared__ float tile_b[kTile][kTile + 1];
   const int x = static_cast<int>(threadIdx.x);
@@ -62,7 +64,13 @@ __global__ void plain_matmul(Operand<T> a, Operand<T> b, Rows<Out> out, Sizes si
     }
     if (m >= sizes.m || n >= sizes.n) continue;
     Out& to = out.row(m)[n];
-    to = narrow_to<Out>(sizes.accumulate ? fmaf(sum, sizes.alpha, widen(to)) : sum * sizes.alpha);
+    if (sizes.accumulate) {
+      to = narrow_to<Out>(fmaf(sum, sizes.alpha, widen(to)));
+    } else if (bias != nullptr) {
+      to = narrow_to<Out>(fmaf(sum, sizes.alpha, widen(bias[n])));
+    } else {
+      to = narrow_to<Out>(sum * sizes.alpha);
+    }
   }
 }
 
@@ -83,7 +91,8 @@ void launch_plain_matmul(cudaStream_t stream, const Matmul& op) {
               .grid = dim3(blocks_for(sizes.n, kTile), static_cast<unsigned>(tiles_m)),
               .block = dim3(kTile, kTile)},
              plain_matmul<T, Out>, operand<T>(op.a, op.layout == MatmulLayout::kTN),
-             operand<T>(op.b, op.layout == MatmulLayout::kNT), Rows<Out>(op.out), sizes);
+             operand<T>(op.b, op.layout == MatmulLayout::kNT), Rows<Out>(op.out), data<T>(op.bias),
+             sizes);
     });
   });
 }
