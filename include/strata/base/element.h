@@ -10,8 +10,8 @@
 
 namespace strata {
 
-/// Writes a value as `dtype`, rounded to nearest even (bf16 by way of f32), to memory that needs no
-/// alignment. Integers take whole values that they can hold.
+/// Writes a value as `dtype`, rounded to nearest even (bf16 and e4m3 by way of f32), to memory that
+/// needs no alignment. Integers take whole values that they can hold.
 inline void store_element(std::byte* to, DType dtype, double value) {
   const auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
   switch (dtype) {
@@ -23,6 +23,7 @@ inline void store_element(std::byte* to, DType dtype, double value) {
     case DType::kI8: return put(static_cast<std::int8_t>(value));
     case DType::kU16: return put(static_cast<std::uint16_t>(value));
     case DType::kU8: return put(static_cast<std::uint8_t>(value));
+    case DType::kE4M3: return put(E4M3(static_cast<float>(value)));
   }
 }
 
@@ -41,6 +42,7 @@ inline void store_element(std::byte* to, DType dtype, double value) {
     case DType::kI8: return get(std::int8_t{});
     case DType::kU16: return get(std::uint16_t{});
     case DType::kU8: return get(std::uint8_t{});
+    case DType::kE4M3: return get(E4M3{});
   }
   return 0;
 }
