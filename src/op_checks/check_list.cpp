@@ -67,6 +67,8 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       add("swiglu" + suffix, [=](OpRunner& r) { check_swiglu(r, dtype, c); });
       add("embedding" + suffix, [=](OpRunner& r) { check_embedding(r, dtype, c); });
       add("rows as int8" + suffix, [=](OpRunner& r) { check_quantize(r, dtype, c); });
+      add("rows as e4m3" + suffix, [=](OpRunner& r) { check_quantize_fp8(r, dtype, c); });
+      add("e4m3 transposed" + suffix, [=](OpRunner& r) { check_transpose_fp8(r, c, false); });
       for (const bool residual : {false, true}) {
         add("rmsnorm" + suffix, [=](OpRunner& r) {
           check_rmsnorm_forward(r, dtype, c, residual);

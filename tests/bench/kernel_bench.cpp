@@ -231,6 +231,22 @@ void measure_quantize(OperatorTimer& timer, const Model& m) {
   timer.measure("quantize_rows", shape, bytes, [&] {
     return QuantizeRows{.x = timer.bf16(rows), .q = q(), .scale = timer.f32({m.tokens})};
   });
+  const double codes = count(rows.elements());
+  const auto q8 = [&](const Shape& s) { return timer.pool().tensor(DType::kE4M3, s); };
+  const Shape turned{m.hidden, m.tokens};
+  timer.measure("quantize_fp8_rows", shape, codes * (kBf16 + 1), [&] {
+    return QuantizeFp8Rows{.x = timer.bf16(rows), .q = q8(rows), .scale = timer.f32({m.tokens})};
+  });
+  timer.measure("quantize_fp8_columns", shape, codes * (2 * kBf16 + 1), [&] {
+    return QuantizeFp8Columns{
+        .x = timer.bf16(rows), .q = q8(turned), .scale = timer.f32({m.hidden})};
+  });
+  timer.measure("transpose_fp8", shape, 2 * codes, [&] {
+    return TransposeFp8{.w = q8(rows),
+                        .scale = timer.f32({m.tokens}),
+                        .t = q8(turned),
+                        .t_scale = timer.f32({m.hidden})};
+  });
   timer.measure("dequantize_rows", shape, bytes, [&] {
     return DequantizeRows{.q = q(), .scale = timer.f32({m.tokens}), .x = timer.bf16(rows)};
   });

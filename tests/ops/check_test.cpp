@@ -17,6 +17,7 @@ TensorView view(DType dtype, const Shape& shape, std::size_t place = 0) {
 constexpr DType kBF16 = DType::kBF16;
 constexpr DType kF32 = DType::kF32;
 constexpr DType kI32 = DType::kI32;
+constexpr DType kE4M3 = DType::kE4M3;
 
 RmsNormForward norm() {
   RmsNormForward op;
@@ -214,6 +215,17 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   const DequantizeRows dequantize{
       .q = view(DType::kU8, {4, 8}), .scale = view(kF32, {4}), .x = view(kBF16, {4, 8})};
   REQUIRE_REFUSED(dequantize, "dequantize_rows: q must be i8, but is u8");
+  const QuantizeFp8Rows codes{
+      .x = view(kBF16, {4, 8}), .q = view(DType::kU8, {4, 8}), .scale = view(kF32, {4})};
+  REQUIRE_REFUSED(codes, "quantize_fp8_rows: q must be e4m3, but is u8");
+  const QuantizeFp8Columns columns{
+      .x = view(kBF16, {4, 8}), .q = view(kE4M3, {4, 8}), .scale = view(kF32, {8})};
+  REQUIRE_REFUSED(columns, "quantize_fp8_columns: q must have shape [8, 4]");
+  const TransposeFp8 turned{.w = view(kE4M3, {4, 8}),
+                            .scale = view(kF32, {4}),
+                            .t = view(kE4M3, {8, 4}),
+                            .t_scale = view(kF32, {4})};
+  REQUIRE_REFUSED(turned, "transpose_fp8: t_scale must have shape [8]");
   const AppendKv append{.k = view(kBF16, {3, 2, 4}),
                         .v = view(kBF16, {3, 2, 4}),
                         .rows = view(kI32, {3}),

@@ -118,6 +118,23 @@ TEST_CASE("rows come back from int8 to within half a level, and non-finite ones 
   with_rows(check_quantize);
 }
 
+TEST_CASE("rows and columns as e4m3 have the bits of the definition", "[ops][fp8]") {
+  with_rows(check_quantize_fp8);
+}
+
+TEST_CASE("codes in e4m3 are transposed to the largest scale", "[ops][fp8]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const RowsCase& c : rows_cases()) {
+      INFO(c.tokens << " rows of " << c.width);
+      for (const bool with_nan : {false, true}) {
+        outputs.push_back(check_transpose_fp8(runner, c, with_nan));
+      }
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("embedding gathers rows and adds their gradients", "[ops]") {
   for (const double scale : {1.0, 7.3}) {
     with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {

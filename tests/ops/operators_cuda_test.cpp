@@ -157,6 +157,34 @@ TEST_CASE("rows as int8 on cuda and on the cpu are the same", "[cuda]") {
   });
 }
 
+TEST_CASE("rows and columns as e4m3 on cuda have the bits of the definition", "[cuda][fp8]") {
+  with_rows(check_quantize_fp8);
+}
+
+TEST_CASE("codes in e4m3 on cuda are transposed to the largest scale", "[cuda][fp8]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<RowsCase> cases = rows_cases();
+    cases.insert(cases.end(), kModelRows.begin(), kModelRows.end());
+    cases.insert(cases.end(), {{1024, 768}, {144, 272, 16}, {130, 4112}});
+    for (const RowsCase& c : cases) {
+      INFO(c.tokens << " rows of " << c.width << ", gap " << c.gap);
+      for (const bool with_nan : {false, true}) {
+        repeated(runner, [&](OpRunner& r) { return check_transpose_fp8(r, c, with_nan); });
+      }
+    }
+  });
+}
+
+TEST_CASE("columns as e4m3 on cuda have the bits of the definition at tall sizes", "[cuda][fp8]") {
+  on_cuda([](OpRunner& runner) {
+    for (const DType dtype : kCudaTypes) {
+      for (const RowsCase& c : {RowsCase{4096, 256}, RowsCase{1040, 200, 8}, RowsCase{3001, 67}}) {
+        repeated(runner, [&](OpRunner& r) { return check_quantize_fp8(r, dtype, c); });
+      }
+    }
+  });
+}
+
 TEST_CASE("int8 keys and values on cuda have the bits of the definition", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     std::vector<RopeCase> cases = rope_cases();

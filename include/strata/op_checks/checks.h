@@ -50,7 +50,11 @@ Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c, double
 /// Rows as int8 and back: normal rows, zeros, subnormal and non-finite ones. Returns the levels,
 /// the scales and what came back.
 Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c);
-
+/// Rows and columns as e4m3: normal ones of all sizes, zeros, subnormal and non-finite numbers,
+/// ties, and the ends of a scale's range; bitwise.
+Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
+/// Codes of such rows, transposed; bitwise. `with_nan` makes a scale NaN.
+Outputs check_transpose_fp8(OpRunner& runner, const RowsCase& c, bool with_nan);
 struct RopeCase {
   std::int64_t tokens, heads, head_dim, gap;
 };

@@ -10,6 +10,7 @@
 #include "strata/ops/cross_entropy.h"
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
+#include "strata/ops/fp8.h"
 #include "strata/ops/fused_append.h"
 #include "strata/ops/fused_attend.h"
 #include "strata/ops/fused_linear.h"
@@ -35,4 +36,6 @@
                           apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)             \
                               apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)             \
                                   apply(HeadNormForward) apply(HeadNormBackward)                \
-                                      apply(SoftCapForward) apply(SoftCapBackward)
+                                      apply(SoftCapForward) apply(SoftCapBackward)              \
+                                          apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)      \
+                                              apply(TransposeFp8)

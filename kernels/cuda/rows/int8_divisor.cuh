@@ -8,28 +8,16 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "strata/ops/quantize.h"
 
 namespace strata::cuda {
 
-inline constexpr unsigned kMagnitude = 0x7fffffffu;
-
-/// A number that a warp can exchange.
-struct Largest {
-  unsigned bits;
-  __device__ static Largest shuffle(Largest x, int distance) {
-    return {__shfl_xor_sync(kAllLanes, x.bits, distance)};
-  }
-};
-
-struct TakeLarger {
-  __device__ Largest operator()(Largest a, Largest b) const { return {max(a.bits, b.bits)}; }
-};
-
 /// The factor of a row, and how its elements are divided by it.
 struct Divisor {
+  using Code = std::int8_t;
+  static constexpr bool kReadSoon = false;
+
   float scale;
   float inverse;
 

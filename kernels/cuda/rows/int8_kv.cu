@@ -21,6 +21,7 @@
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/rows/int8_divisor.cuh"
+#include "kernels/cuda/rows/magnitudes.cuh"
 
 namespace strata::cuda {
 namespace {

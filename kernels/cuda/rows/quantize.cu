@@ -1,11 +1,12 @@
-// This file rounds rows to int8 with a scale each, and back, on CUDA; CudaKernels launches both
-// through operators.h. They take rows of any width and alignment, in bf16 or f32, and give the bits
-// that strata/ops/quantize.h defines.
+// This file rounds rows to int8 and e4m3 with a scale each, and int8 back, on CUDA; CudaKernels
+// launches them through operators.h. They take rows of any width and alignment, in bf16 or f32, and
+// give the bits that strata/ops/quantize.h and fp8.h define.
 //
-// Quantise: scale = max |x| / 127, q = x / scale to the nearest integer, row by row.
+// Quantise: scale = max |x| / 127, q = x / scale to the nearest integer, row by row; for e4m3 scale
+// is a power of two, and q the nearest e4m3.
 // Dequantise: x = q * scale.
 //
-// Shapes: x [N, C], q [N, C] int8, rows may be strided; scale [N] f32.
+// Shapes: x [N, C], q [N, C] int8 or e4m3, rows may be strided; scale [N] f32.
 // Tile: quantise takes a block a row, of which a thread holds four pieces of W columns; what is
 // beyond these is read twice, the second time from a cache. Dequantise takes a thread for W columns
 // of one row. W = 8 in bf16, 4 in f32: 16 bytes of x. Numerics: f32, as if divided exactly; the
@@ -18,7 +19,9 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/fp8_divisor.cuh"
 #include "kernels/cuda/rows/int8_divisor.cuh"
+#include "kernels/cuda/rows/magnitudes.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -26,29 +29,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kHeld = 4;      ///< pieces of a row that a thread of quantize_rows keeps in registers
 constexpr int kResident = 5;  ///< blocks on a multiprocessor, for which a few registers spill
-constexpr unsigned kMagnitudes = 0x7fff7fffu;  ///< the magnitudes of two bf16
 
-/// Returns the bits of the largest magnitude as f32.
-template <class T, int W>
-__device__ __forceinline__ unsigned largest_magnitude(const Packed<T, W>& x) {
-  if constexpr (sizeof(T) == sizeof(__nv_bfloat16) && W > 1) {
-    unsigned pair = 0;
-#pragma unroll
-    for (const unsigned word : x.words) pair = __vmaxu2(pair, word & kMagnitudes);
-    return max(pair << 16, pair & 0xffff0000u);
-  } else {
-    float values[W];
-    unpack(x, values);
-    unsigned largest = 0;
-#pragma unroll
-    for (const float value : values) largest = max(largest, __float_as_uint(value) & kMagnitude);
-    return largest;
-  }
-}
-
-template <class T, int W>
+/// `D` says what a row is divided by, and what the quotients become.
+template <class D, class T, int W>
 __global__ void __launch_bounds__(kThreads, kResident)
-    quantize_rows(Rows<const T> x, Rows<std::int8_t> q, float* scales, int columns) {
+    quantize_rows(Rows<const T> x, Rows<typename D::Code> q, float* scales, int columns) {
   __shared__ Largest scratch[kMostWarps];
   const std::int64_t n = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * W;
@@ -67,12 +52,16 @@ __global__ void __launch_bounds__(kThreads, kResident)
     largest.bits = max(largest.bits, largest_magnitude(load_packed<T, W>(row + c)));
   }
   largest = block_reduce_once(largest, Largest{0}, scratch, TakeLarger{});
-  const auto divisor = Divisor::of(largest.bits);
+  const auto divisor = D::of(largest.bits);
   if (threadIdx.x == 0) scales[n] = divisor.scale;
   const auto store_levels = [&](int c, const Packed<T, W>& piece) {
     float values[W];
     unpack(piece, values);
-    store_raw_streaming(q.row(n) + c, divisor.levels(values));
+    if constexpr (D::kReadSoon) {
+      store_raw(q.row(n) + c, divisor.levels(values));
+    } else {
+      store_raw_streaming(q.row(n) + c, divisor.levels(values));
+    }
   };
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
@@ -108,18 +97,28 @@ void with_width(std::string_view name, const ConstTensorView& x, const ConstTens
   with_dtype_and_width(name, x.dtype, wide, body);
 }
 
-}  // namespace
-
-void enqueue(const Context& context, const QuantizeRows& op) {
+/// Launches an operator that divides rows by `D`.
+template <class D, class O>
+void launch_quantize_rows(const Context& context, const O& op) {
   const std::int64_t columns = op.x.shape[1];
   with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
     launch({.name = op.kName,
             .stream = context.stream,
             .grid = blocks_for(op.x.rows(), 1),
             .block = whole_warps((columns + W * kHeld - 1) / (W * kHeld), kThreads)},
-           quantize_rows<T, W>, Rows<const T>(op.x), Rows<std::int8_t>(op.q), data<float>(op.scale),
-           static_cast<int>(columns));
+           quantize_rows<D, T, W>, Rows<const T>(op.x), Rows<typename D::Code>(op.q),
+           data<float>(op.scale), static_cast<int>(columns));
   });
+}
+
+}  // namespace
+
+void enqueue(const Context& context, const QuantizeRows& op) {
+  launch_quantize_rows<Divisor>(context, op);
+}
+
+void enqueue(const Context& context, const QuantizeFp8Rows& op) {
+  launch_quantize_rows<Fp8Divisor>(context, op);
 }
 
 void enqueue(const Context& context, const DequantizeRows& op) {
@@ -130,6 +129,8 @@ void enqueue(const Context& context, const DequantizeRows& op) {
   });
 }
 
-const void* quantize_module() { return reinterpret_cast<const void*>(&quantize_rows<float, 1>); }
+const void* quantize_module() {
+  return reinterpret_cast<const void*>(&quantize_rows<Divisor, float, 1>);
+}
 
 }  // namespace strata::cuda
