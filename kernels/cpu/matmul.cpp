@@ -4,6 +4,9 @@
 // rounded once. So splitting K over accumulating calls, other tile sizes and other numbers of
 // threads give the same bits.
 //
+// Codes in e4m3 are widened and multiplied by their row's scale when they are packed, which is
+// exact down to the smallest f32: the sum is that of the rounded numbers.
+//
 // How: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type) in
 // scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to whole
 // register tiles) and runs the register tiles of simd/tile.h over them.
@@ -50,30 +53,34 @@ struct Scratch {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// An operand whose element (i, k) is data[i * stride_i + k * stride_k]; one of the strides is 1.
-template <class X>
+/// An operand whose element (i, k) is data[i * stride_i + k * stride_k], times scales[i] if it has
+/// scales; one of the strides is 1.
+template <class In>
 struct Operand {
-  const X* data;
+  const In* data;
   std::int64_t stride_i;
   std::int64_t stride_k;
+  const float* scales = nullptr;  ///< for codes in e4m3, and no other
 
   [[nodiscard]] Operand from(std::int64_t i, std::int64_t k) const {
-    return {data + i * stride_i + k * stride_k, stride_i, stride_k};
+    return {data + i * stride_i + k * stride_k, stride_i, stride_k,
+            scales == nullptr ? nullptr : scales + i};
   }
 };
 
 /// Packs `count` lines of `depth` elements into panels of `width` lines, [panel][k][line], with
 /// zeros where a panel has no line.
-template <Compute X, class A = Accumulator<X>>
-void pack(const Operand<X>& source, std::int64_t count, std::int64_t depth, int width, A* to) {
+template <class In, class A>
+void pack(const Operand<In>& source, std::int64_t count, std::int64_t depth, int width, A* to) {
   constexpr std::int64_t kChunk = 16;  // elements of k, so that a line's cache line is read once
+  constexpr bool kCodes = std::same_as<In, E4M3>;
   for (std::int64_t i = 0; i < count; i += width, to += depth * width) {
     const std::int64_t lines = std::min<std::int64_t>(width, count - i);
-    const X* from = source.data + i * source.stride_i;
+    const In* from = source.data + i * source.stride_i;
     if (lines < width) std::fill_n(to, depth * width, A{0});
-    if (source.stride_i == 1) {
+    if (source.stride_i == 1 && !kCodes) {
       for (std::int64_t k = 0; k < depth; ++k) {
-        const X* column = from + k * source.stride_k;
+        const In* column = from + k * source.stride_k;
         for (std::int64_t l = 0; l < lines; ++l) to[k * width + l] = static_cast<A>(column[l]);
       }
       continue;
@@ -81,8 +88,15 @@ void pack(const Operand<X>& source, std::int64_t count, std::int64_t depth, int 
     for (std::int64_t k0 = 0; k0 < depth; k0 += kChunk) {
       const std::int64_t k1 = std::min(k0 + kChunk, depth);
       for (std::int64_t l = 0; l < lines; ++l) {
-        const X* line = from + l * source.stride_i;
-        for (std::int64_t k = k0; k < k1; ++k) to[k * width + l] = static_cast<A>(line[k]);
+        const In* line = from + l * source.stride_i;
+        if constexpr (kCodes) {
+          const A line_scale{source.scales[i + l]};
+          for (std::int64_t k = k0; k < k1; ++k) {
+            to[k * width + l] = static_cast<A>(line[k]) * line_scale;
+          }
+        } else {
+          for (std::int64_t k = k0; k < k1; ++k) to[k * width + l] = static_cast<A>(line[k]);
+        }
       }
     }
   }
@@ -116,7 +130,8 @@ struct Tiling {
   }
 };
 
-template <Compute X>
+/// A product of operands of type In, computed in X.
+template <class In, Compute X>
 class Product {
   using A = Accumulator<X>;
 
@@ -124,8 +139,8 @@ class Product {
   Product(const Matmul& op, const TileKernel<A>& kernel)
       : op_(op),
         kernel_(kernel),
-        a_(operand(op.a, op.layout == MatmulLayout::kTN)),
-        b_(operand(op.b, op.layout != MatmulLayout::kNT)) {}
+        a_(operand(op.a, op.a_scale, op.layout == MatmulLayout::kTN)),
+        b_(operand(op.b, op.b_scale, op.layout != MatmulLayout::kNT)) {}
 
   /// Computes out[m0 : m0 + rows, n0 : n0 + columns].
   void run(std::int64_t m0, std::int64_t rows, std::int64_t n0, std::int64_t columns) const {
@@ -160,9 +175,11 @@ class Product {
 
  private:
   /// With `transposed` k runs along the rows of the view.
-  static Operand<X> operand(const ConstTensorView& view, bool transposed) {
-    const X* data = view.as<X>();
-    return transposed ? Operand<X>{data, 1, view.row_stride} : Operand<X>{data, view.row_stride, 1};
+  static Operand<In> operand(const ConstTensorView& view, const ConstTensorView& scale,
+                             bool transposed) {
+    const In* data = view.as<In>();
+    if (transposed) return {data, 1, view.row_stride};
+    return {data, view.row_stride, 1, scale.as<float>()};
   }
 
   void add_bias(A* tile, std::int64_t stride, std::int64_t rows, std::int64_t n0,
@@ -185,8 +202,8 @@ class Product {
 
   const Matmul& op_;
   const TileKernel<A>& kernel_;
-  Operand<X> a_;
-  Operand<X> b_;
+  Operand<In> a_;
+  Operand<In> b_;
 };
 
 template <class A>
@@ -198,28 +215,39 @@ const TileKernel<A>& tile_of(const SimdKernels& simd) {
   }
 }
 
+/// Computes the product of operands of type In in X.
+template <class In, Compute X>
+void multiply(const Context& context, const Matmul& op) {
+  const std::int64_t m = op.m();
+  const std::int64_t n = op.n();
+  const auto& kernel = tile_of<Accumulator<X>>(context.simd);
+  const Product<In, X> product(op, kernel);
+  // A product of less than a chunk is not worth waking a thread.
+  const bool little = grain_for(m * n * op.k() / kProductsAtOnce) > 1;
+  const int threads = little ? 1 : context.pool.threads();
+  const Tiling tiling(m, n, kernel.rows, kernel.columns, threads);
+  const std::int64_t across = tiling.across(n);
+  const std::int64_t grain = grain_for(tiling.rows * tiling.columns * op.k() / kProductsAtOnce);
+  context.pool.parallel_for(tiling.tiles(m, n), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const std::int64_t m0 = tile / across * tiling.rows;
+      const std::int64_t n0 = tile % across * tiling.columns;
+      product.run(m0, std::min(tiling.rows, m - m0), n0, std::min(tiling.columns, n - n0));
+    }
+  });
+}
+
 }  // namespace
 
 void execute(const Context& context, const Matmul& op) {
-  const std::int64_t m = op.m();
-  const std::int64_t n = op.n();
-  if (m == 0 || n == 0) return;
-  with_compute_type(op.a.dtype, [&]<Compute X>(X) {
-    const auto& kernel = tile_of<Accumulator<X>>(context.simd);
-    const Product<X> product(op, kernel);
-    // A product of less than a chunk is not worth waking a thread.
-    const bool little = grain_for(m * n * op.k() / kProductsAtOnce) > 1;
-    const int threads = little ? 1 : context.pool.threads();
-    const Tiling tiling(m, n, kernel.rows, kernel.columns, threads);
-    const std::int64_t across = tiling.across(n);
-    const std::int64_t grain = grain_for(tiling.rows * tiling.columns * op.k() / kProductsAtOnce);
-    context.pool.parallel_for(tiling.tiles(m, n), grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t tile = begin; tile < end; ++tile) {
-        const std::int64_t m0 = tile / across * tiling.rows;
-        const std::int64_t n0 = tile % across * tiling.columns;
-        product.run(m0, std::min(tiling.rows, m - m0), n0, std::min(tiling.columns, n - n0));
-      }
-    });
+  if (op.m() == 0 || op.n() == 0) return;
+  const bool codes = op.a.dtype == DType::kE4M3;
+  with_compute_type(codes ? op.out.dtype : op.a.dtype, [&]<Compute X>(X) {
+    if (codes) {
+      multiply<E4M3, X>(context, op);
+    } else {
+      multiply<X, X>(context, op);
+    }
   });
 }
 

@@ -9,12 +9,26 @@
 
 namespace strata {
 
+namespace {
+
+/// Checks what only products of codes have and may be.
+void check_codes(const Matmul& op, const Checker& c) {
+  c.require(op.layout == MatmulLayout::kNT, "a", "in e4m3 must be multiplied in layout NT");
+  c.require(!op.batch_invariant, "out", "is not batch-invariant for operands in e4m3");
+  c.require(!op.bias, "bias", "is not added to products of operands in e4m3");
+  c.matches_contiguous("a_scale", op.a_scale, {op.m()}, DType::kF32);
+  c.matches_contiguous("b_scale", op.b_scale, {op.n()}, DType::kF32);
+}
+
+}  // namespace
+
 void Matmul::check() const {
   const Checker c(kName);
   c.rank("a", a, 2);
   c.rank("b", b, 2);
   c.rank("out", out, 2);
-  c.compute_dtype("a", a);
+  const bool codes = a.dtype == DType::kE4M3;
+  if (!codes) c.compute_dtype("a", a);
   const Shape shape_a = layout == MatmulLayout::kTN ? Shape{k(), m()} : Shape{m(), k()};
   const Shape shape_b = layout == MatmulLayout::kNT ? Shape{n(), k()} : Shape{k(), n()};
   c.matches("a", a, shape_a, a.dtype);
@@ -23,11 +37,19 @@ void Matmul::check() const {
     c.fail("out", "is batch-invariant only in layout NT, overwritten");
   }
   c.require(std::isfinite(alpha) && alpha != 0, "alpha", "must be finite and not 0");
-  const DType accumulator = accumulator_of(a.dtype);
+  if (codes) {
+    check_codes(*this, c);
+  } else {
+    c.require(!a_scale, "a_scale", "must be absent unless operands are in e4m3");
+    c.require(!b_scale, "b_scale", "must be absent unless operands are in e4m3");
+  }
+  const DType compute = codes ? out.dtype : a.dtype;
+  const DType accumulator = accumulator_of(compute);
+  c.compute_dtype("out", out);
   if (update == MatmulUpdate::kAccumulate) {
     c.dtype_in("out", out, {accumulator});
   } else {
-    c.dtype_in("out", out, {a.dtype, accumulator});
+    c.dtype_in("out", out, {compute, accumulator});
   }
   if (!given(bias)) return;
   c.require(layout == MatmulLayout::kNT && update == MatmulUpdate::kOverwrite, "bias",
@@ -39,7 +61,8 @@ void Matmul::check() const {
 
 Accesses Matmul::accesses() const {
   const ByteRange previous = update == MatmulUpdate::kAccumulate ? out.bytes() : ByteRange{};
-  return {{a.bytes(), b.bytes(), previous, bias.bytes()}, {out.bytes()}};
+  return {{a.bytes(), b.bytes(), a_scale.bytes(), b_scale.bytes(), previous, bias.bytes()},
+          {out.bytes()}};
 }
 
 Cost Matmul::cost() const {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array kLayouts{MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN};
 constexpr std::array kUpdates{MatmulUpdate::kOverwrite, MatmulUpdate::kAccumulate};
-constexpr std::array kTypes{DType::kBF16, DType::kF32, DType::kF64};
+constexpr std::array kTypes{DType::kBF16, DType::kF32, DType::kF64, DType::kE4M3};
 
 std::string hash_of(std::string_view text) {
   std::uint64_t hash = text.size();

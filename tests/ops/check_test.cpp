@@ -366,6 +366,32 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(update, "scalars are missing");
 }
 
+TEST_CASE("a product in e4m3 needs both scales, and no other has them", "[ops]") {
+  Matmul op{.a = view(kBF16, {3, 4}), .b = view(kBF16, {5, 4}), .out = view(kBF16, {3, 5})};
+  op.b_scale = view(kF32, {5});
+  REQUIRE_REFUSED(op, "matmul: b_scale must be absent unless operands are in e4m3");
+  op.a = view(kE4M3, {3, 4});
+  REQUIRE_REFUSED(op, "matmul: b must be e4m3, but is bf16");
+  op.b = view(kE4M3, {5, 4});
+  REQUIRE_REFUSED(op, "matmul: a_scale is missing");
+  op.a_scale = view(kF32, {4});
+  REQUIRE_REFUSED(op, "matmul: a_scale must have shape [3]");
+  op.a_scale = view(kF32, {3});
+  REQUIRE_NOTHROW(op.check());
+  op.out = view(kE4M3, {3, 5});
+  REQUIRE_REFUSED(op, "matmul: out must be f64 or f32 or bf16, but is e4m3");
+  op.out = view(kBF16, {3, 5});
+  op.update = MatmulUpdate::kAccumulate;
+  REQUIRE_REFUSED(op, "matmul: out must be f32, but is bf16");
+  op.update = MatmulUpdate::kOverwrite;
+  op.batch_invariant = true;
+  REQUIRE_REFUSED(op, "matmul: out is not batch-invariant for operands in e4m3");
+  op.batch_invariant = false;
+  op.layout = MatmulLayout::kNN;
+  op.b = view(kE4M3, {4, 5});
+  REQUIRE_REFUSED(op, "matmul: a in e4m3 must be multiplied in layout NT");
+}
+
 TEST_CASE("an index that points nowhere is named when the operator runs", "[ops]") {
   ThreadPool pool(1);
   const cpu::Context context{pool, cpu::kPortable};

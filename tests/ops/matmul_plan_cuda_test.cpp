@@ -10,6 +10,7 @@
 #include "strata/op_checks/checks.h"
 #include "strata/op_checks/reference.h"
 #include "support/catch.h"
+#include "support/without_fp8.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {
@@ -109,6 +110,29 @@ TEST_CASE("tuned products follow the formula and repeat, also from their lines",
     CHECK(to_line(plan) == lines[i]);
     backend.kernels->matmul_tuner()->use(plan);
     require_same(all[i].run(runner), outputs[i]);
+  }
+}
+
+TEST_CASE("tuned products in e4m3 are near those of the rounded numbers and repeat",
+          "[cuda][fp8]") {
+  if (without_gpu()) return;
+  constexpr int kRuns = 100;
+  Backend backend = gpu();
+  OpRunner runner(backend, kRuns);
+  if (without_fp8(runner)) return;
+  const MatmulCase size{256, 384, 2048};
+  for (const MatmulUpdate update : {MatmulUpdate::kOverwrite, MatmulUpdate::kAccumulate}) {
+    for (const DType out : {DType::kF32, DType::kBF16}) {
+      if (update == MatmulUpdate::kAccumulate && out == DType::kBF16) continue;
+      const Product product{DType::kE4M3, out, MatmulLayout::kNT, update, size};
+      const std::vector<MatmulShape> shapes{product.shape()};
+      const std::vector<MatmulPlan> plans = backend.kernels->matmul_tuner()->tune(shapes, kGiB);
+      INFO(to_line(plans.front()));
+      CHECK(plans.front().measured_us > 0);
+      backend.kernels->matmul_tuner()->use(parse_matmul_plan(to_line(plans.front())));
+      const Outputs got = check_fp8_matmul(runner, out, update, size, false);
+      require_same(check_fp8_matmul(runner, out, update, size, false), got);
+    }
   }
 }
 

@@ -44,6 +44,14 @@ TEST_CASE("a plan reads back from its line") {
   }
 }
 
+TEST_CASE("a plan of a product in e4m3 reads back from its line") {
+  MatmulPlan plan = kPlan;
+  plan.shape.layout = MatmulLayout::kNT;
+  plan.shape.in = DType::kE4M3;
+  CHECK(to_line(plan).starts_with("NT e4m3 f32 accumulate m 7 "));
+  CHECK(parse_matmul_plan(to_line(plan)).shape == plan.shape);
+}
+
 TEST_CASE("a plan's line says what a person wants to know") {
   CHECK(to_line(kPlan).starts_with(
       "TN bf16 f32 accumulate m 7 n 12 k 3 strides 8 16 24 us 12.5 algorithm 00ff check "));

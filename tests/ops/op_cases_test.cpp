@@ -325,6 +325,28 @@ TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]
   }
 }
 
+TEST_CASE("matmul of e4m3 is that of the rounded numbers", "[ops][fp8]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<MatmulCase> cases = fp8_matmul_cases();
+    cases.insert(cases.end(), {{1, 1, 1}, {13, 33, 17, 3}, {67, 129, 259}});
+    std::vector<Outputs> outputs;
+    for (const MatmulCase& c : cases) {
+      for (const DType out : kComputeTypes) {
+        outputs.push_back(check_fp8_matmul(runner, out, MatmulUpdate::kOverwrite, c, true));
+        if (out == DType::kBF16) continue;
+        outputs.push_back(check_fp8_matmul(runner, out, MatmulUpdate::kAccumulate, c, true));
+      }
+    }
+    return outputs;
+  });
+}
+
+TEST_CASE("matmul of rows as e4m3 is within 4.5 percent of that of the numbers", "[ops][fp8]") {
+  Backend backend = cpu_backend(2);
+  OpRunner runner(backend);
+  for (const bool decades : {false, true}) check_fp8_product_error(runner, decades);
+}
+
 TEST_CASE("a fused linear layer follows the formula and has the bits of its parts", "[ops]") {
   Backend backend = cpu_backend(2);
   OpRunner runner(backend);

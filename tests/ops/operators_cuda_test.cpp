@@ -11,6 +11,7 @@
 #include "strata/op_checks/checks.h"
 #include "strata/op_checks/reference.h"
 #include "support/catch.h"
+#include "support/without_fp8.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {
@@ -182,6 +183,44 @@ TEST_CASE("columns as e4m3 on cuda have the bits of the definition at tall sizes
         repeated(runner, [&](OpRunner& r) { return check_quantize_fp8(r, dtype, c); });
       }
     }
+  });
+}
+
+TEST_CASE("matmul of e4m3 on cuda is near that of the rounded numbers", "[cuda][fp8]") {
+  on_cuda([](OpRunner& runner) {
+    if (without_fp8(runner)) return;
+    std::vector<MatmulCase> cases = fp8_matmul_cases();
+    cases.insert(cases.end(), {{256, 384, 4096}, {512, 128, 1040}, {100, 1024, 512, 16, 0.125}});
+    for (const MatmulCase& c : cases) {
+      for (const DType out : kCudaTypes) {
+        repeated(runner, [&](OpRunner& r) {
+          return check_fp8_matmul(r, out, MatmulUpdate::kOverwrite, c, false);
+        });
+      }
+      repeated(runner, [&](OpRunner& r) {
+        return check_fp8_matmul(r, DType::kF32, MatmulUpdate::kAccumulate, c, false);
+      });
+    }
+  });
+}
+
+TEST_CASE("matmul of rows as e4m3 on cuda is within 4.5 percent of that of the numbers",
+          "[cuda][fp8]") {
+  on_cuda([](OpRunner& runner) {
+    if (without_fp8(runner)) return;
+    for (const bool decades : {false, true}) check_fp8_product_error(runner, decades);
+  });
+}
+
+TEST_CASE("matmul of e4m3 on cuda refuses sizes that tensor cores cannot load", "[cuda][fp8]") {
+  on_cuda([](OpRunner& runner) {
+    if (without_fp8(runner)) return;
+    REQUIRE_THROWS_WITH(
+        check_fp8_matmul(runner, DType::kBF16, MatmulUpdate::kOverwrite, {16, 24, 32}, false),
+        ContainsSubstring("operator matmul") && ContainsSubstring("multiples of 16"));
+    REQUIRE_THROWS_WITH(
+        check_fp8_matmul(runner, DType::kBF16, MatmulUpdate::kOverwrite, {16, 16, 32, 8}, false),
+        ContainsSubstring("multiples of 16 bytes"));
   });
 }
 

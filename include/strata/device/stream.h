@@ -23,7 +23,7 @@ class Device;
 /// takes before its launches block.
 inline constexpr std::uint64_t kMostQueued = 1024;
 /// A queued submission takes at most so many bytes of host memory, what it captures included.
-inline constexpr std::size_t kQueuedBytes = 1024;
+inline constexpr std::size_t kQueuedBytes = 1536;
 
 /// One lane of a device: work runs in submission order. All members are called by the submitting
 /// thread only and never block, unless the eager execution was asked for or the lane's queue in

@@ -55,6 +55,7 @@ Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
 /// Codes of such rows, transposed; bitwise. `with_nan` makes a scale NaN.
 Outputs check_transpose_fp8(OpRunner& runner, const RowsCase& c, bool with_nan);
+
 struct RopeCase {
   std::int64_t tokens, heads, head_dim, gap;
 };
@@ -108,6 +109,16 @@ struct MatmulCase {
 /// `out` is the dtype of the output; kAccumulate needs the accumulator's.
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
                      MatmulUpdate update, const MatmulCase& c, bool batch_invariant = false);
+
+/// N and K are multiples of 16, and so are gaps.
+[[nodiscard]] std::vector<MatmulCase> fp8_matmul_cases();
+/// A product of codes, whose rows have scales of all sizes, against that of the rounded numbers. An
+/// `exact` backend sums in A; of others an RMS error of 0.2 % is required.
+Outputs check_fp8_matmul(OpRunner& runner, DType out, MatmulUpdate update, const MatmulCase& c,
+                         bool exact);
+/// A product of rows as e4m3 against that of the bf16 numbers that were rounded, which are normal,
+/// with `decades` times powers of ten from -3 to 3: each row is within 4.5 % of its norm.
+void check_fp8_product_error(OpRunner& runner, bool decades);
 
 /// What a fused linear layer has before and after its product.
 enum class FusedBefore : std::uint8_t { kNothing, kNorm, kResidualNorm };

@@ -26,18 +26,24 @@ enum class MatmulUpdate : std::uint8_t {
 /// the sum in `out`, so splitting K over several calls does not change the result there. An alpha
 /// other than 1 multiplies a(m, k) there, in A, and the sum on CUDA. With a `bias` bias[n] is added
 /// in A before that rounding.
+///
+/// Operands may also be codes in e4m3 with the scales of their rows (strata/ops/fp8.h): a(m, k) is
+/// then code times a_scale[m], b(k, n) code times b_scale[n], and A f64 if `out` is, else f32. On
+/// CUDA such a product needs compute capability 9.0, and N and K that are multiples of 16.
 struct Matmul {
   static constexpr std::string_view kName = "matmul";
-  ConstTensorView a;  ///< X, rank 2; rows may be strided
-  ConstTensorView b;  ///< X, rank 2; rows may be strided
+  ConstTensorView a;  ///< X or e4m3, rank 2; rows may be strided
+  ConstTensorView b;  ///< as a, rank 2; rows may be strided
   TensorView out;     ///< [M, N] X or A; rows may be strided; A if kAccumulate
   MatmulLayout layout = MatmulLayout::kNT;
   MatmulUpdate update = MatmulUpdate::kOverwrite;
   /// Asks that a row of `out` has the same bits whatever other rows there are, and however many: a
   /// sequence that is generated must not depend on its batch. For kNT that overwrites.
   bool batch_invariant = false;
-  double alpha = 1;           ///< not 0
-  ConstTensorView bias = {};  ///< [N] X, or absent; for kNT that overwrites an `out` of X
+  double alpha = 1;              ///< not 0
+  ConstTensorView bias = {};     ///< [N] X, or absent; for kNT that overwrites an `out` of X
+  ConstTensorView a_scale = {};  ///< [M] f32; present exactly for e4m3, which is for kNT alone
+  ConstTensorView b_scale = {};  ///< [N] f32; likewise
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

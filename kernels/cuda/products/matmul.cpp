@@ -6,7 +6,9 @@
 // strided.
 // How: matmul_problem.h describes a product to cuBLASLt, matmul_timer.h measures its algorithms;
 // here are the choice and the launch.
-// Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32.
+// Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32. Codes
+// in e4m3 are added up as the tensor cores do it, in fewer bits than f32 has, but with cuBLASLt's
+// fast accumulation off: partial sums go to f32 on the way.
 // Split-K only with partial sums in f32 in the workspace, added in a fixed order, so results repeat
 // bit for bit; they differ from the CPU's order of additions.
 // Measured on one H200, 2026-11-21 (matmul_bench), sustained, the products of a 7B on 8192 tokens:
@@ -107,16 +109,23 @@ void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
   if (op.m() == 0 || op.n() == 0) return;
   if (op.k() == 0) return launch_plain_matmul(stream, op);
   if (op.batch_invariant) return invariant_.launch(place(stream), op);
-  Plan& plan = plan_for(key_of(op));
+  const MatmulKey key = key_of(op);
+  Plan& plan = plan_for(key);
   const bool launched = launch_first(plan.algorithms, [&](const cublasLtMatmulAlgo_t& algorithm) {
     return plan.problem.try_launch(place(stream), algorithm,
                                    {.a = op.a.data,
                                     .b = op.b.data,
                                     .out = op.out.data,
                                     .alpha = static_cast<float>(op.alpha),
-                                    .bias = op.bias.data});
+                                    .bias = op.bias.data,
+                                    .a_scale = static_cast<const float*>(op.a_scale.data),
+                                    .b_scale = static_cast<const float*>(op.b_scale.data)});
   });
-  if (!launched) launch_plain_matmul(stream, op);
+  if (launched) return;
+  if (op.a.dtype == DType::kE4M3) {
+    throw BackendError("operator matmul: cuBLASLt has no algorithm for " + to_string(key.shape));
+  }
+  launch_plain_matmul(stream, op);
 }
 
 void MatmulPlans::prepare(const Matmul& op) {

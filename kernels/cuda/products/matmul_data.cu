@@ -6,6 +6,8 @@
 // hash: sum over 16-byte pieces of a mix of index and content, modulo 2^64. Integer sums do not
 // depend on the order, so blocks add theirs with an atomic.
 
+#include <cuda_fp8.h>
+
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/products/matmul_data.h"
@@ -36,6 +38,21 @@ __global__ void random_bf16(Vector<__nv_bfloat16, 8>* to, std::int64_t count) {
   }
 }
 
+__global__ void random_e4m3(Vector<std::uint8_t, 16>* to, std::int64_t count) {
+  constexpr float kSize = 100.0f;  // the largest of some thousand numbers is then near 448
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i < count; i += step) {
+    Vector<std::uint8_t, 16> codes;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      codes.values[j] = __nv_cvt_float_to_fp8(
+          kSize * normal(static_cast<std::uint64_t>(16 * i + j)), __NV_SATFINITE, __NV_E4M3);
+    }
+    to[i] = codes;
+  }
+}
+
 __global__ void hash_pieces(const ulonglong2* from, std::int64_t count, unsigned long long* hash) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -61,6 +78,12 @@ void launch_random_bf16(cudaStream_t stream, std::span<std::byte> memory) {
   launch(whole_device(stream, "random operands"), random_bf16,
          reinterpret_cast<Vector<__nv_bfloat16, 8>*>(memory.data()),
          static_cast<std::int64_t>(memory.size() / sizeof(Vector<__nv_bfloat16, 8>)));
+}
+
+void launch_random_e4m3(cudaStream_t stream, std::span<std::byte> memory) {
+  launch(whole_device(stream, "random operands"), random_e4m3,
+         reinterpret_cast<Vector<std::uint8_t, 16>*>(memory.data()),
+         static_cast<std::int64_t>(memory.size() / sizeof(Vector<std::uint8_t, 16>)));
 }
 
 void launch_hash(cudaStream_t stream, std::span<const std::byte> memory, std::uint64_t* hash) {

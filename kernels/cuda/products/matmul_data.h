@@ -16,6 +16,10 @@ namespace strata::cuda {
 /// depend on their index alone. Read as f32, pairs of them are near normal too.
 void launch_random_bf16(cudaStream_t stream, std::span<std::byte> memory);
 
+/// Fills memory (16-byte aligned, a multiple of 16 bytes) with normal numbers in e4m3 that depend
+/// on their index alone, of a size that uses the range of the codes as rows with scales do.
+void launch_random_e4m3(cudaStream_t stream, std::span<std::byte> memory);
+
 /// Sets *hash, in device memory, to a number that differs, but for chance, if any bit of `memory`
 /// (16-byte aligned, a multiple of 16 bytes) differs. It is the same in every run.
 void launch_hash(cudaStream_t stream, std::span<const std::byte> memory, std::uint64_t* hash);

@@ -16,6 +16,7 @@
 #include <cstdio>
 
 #include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/products/fp8_product.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 
@@ -36,6 +37,7 @@ cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
     case DType::kBF16: return CUDA_R_16BF;
     case DType::kF32: return CUDA_R_32F;
+    case DType::kE4M3: return CUDA_R_8F_E4M3;
     default: throw_unsupported(Matmul::kName, dtype);
   }
 }
@@ -146,6 +148,10 @@ MatmulKey key_of(const Matmul& op) {
 MatmulProblem::MatmulProblem(const MatmulKey& key)
     : key_(key), operation_(make_operation(key.shape.layout)) {
   const MatmulShape& s = key.shape;
+  if (s.in == DType::kE4M3) {
+    require_fp8(key);
+    scale_rows(operation_.get());
+  }
   const std::int64_t columns_a = s.layout == MatmulLayout::kTN ? s.m : s.k;
   const std::int64_t columns_b = s.layout == MatmulLayout::kNT ? s.k : s.n;
   a_ = make_layout(s.in, s.rows_a(), columns_a, s.stride_a);
@@ -198,6 +204,9 @@ cublasStatus_t MatmulProblem::launch(const MatmulPlace& place,
   if (key_.shape.bias) {
     const cublasStatus_t status = set_bias(operation_.get(), operands.bias);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
+  if (key_.shape.in == DType::kE4M3) {
+    set_scales(operation_.get(), operands.a_scale, operands.b_scale);
   }
   const float keep = key_.shape.update == MatmulUpdate::kAccumulate ? 1.0f : 0.0f;
   return cublasLtMatmul(place.handle, operation_.get(), &operands.alpha, operands.b, b_.get(),

@@ -47,7 +47,9 @@ struct MatmulOperands {
   const void* b = nullptr;
   void* out = nullptr;
   float alpha = 1;
-  const void* bias = nullptr;  ///< looked at only if the shape has one
+  const void* bias = nullptr;      ///< looked at only if the shape has one
+  const float* a_scale = nullptr;  ///< of rows of codes in e4m3, and of no others
+  const float* b_scale = nullptr;
 };
 
 /// Where products are launched: one stream at a time uses a workspace.
@@ -77,7 +79,8 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 /// One kind of product as cuBLASLt sees it: descriptors, and the algorithms that fit them.
 class MatmulProblem {
  public:
-  /// Throws BackendError for dtypes that the backend does not run.
+  /// Throws BackendError for dtypes that the backend does not run, and for products in e4m3 that
+  /// require_fp8 refuses.
   explicit MatmulProblem(const MatmulKey& key);
 
   /// Returns cuBLASLt's proposals within the workspace, what it expects to be fastest first, `most`

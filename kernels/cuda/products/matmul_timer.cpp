@@ -67,9 +67,14 @@ std::size_t region_bytes(std::int64_t rows, std::int64_t stride, DType dtype) {
 std::size_t bytes_a(const MatmulShape& s) { return region_bytes(s.rows_a(), s.stride_a, s.in); }
 std::size_t bytes_b(const MatmulShape& s) { return region_bytes(s.rows_b(), s.stride_b, s.in); }
 std::size_t bytes_out(const MatmulShape& s) { return region_bytes(s.m, s.stride_out, s.out); }
-std::size_t bytes_bias(const MatmulShape& s) { return s.bias ? region_bytes(1, s.n, s.in) : 0; }
+std::size_t bytes_bias(const MatmulShape& s) { return s.bias ? region_bytes(1, s.n, s.out) : 0; }
+/// Returns the bytes of the scales of so many rows, which only codes in e4m3 have.
+std::size_t bytes_scales(const MatmulShape& s, std::int64_t rows) {
+  return s.in == DType::kE4M3 ? region_bytes(rows, 1, DType::kF32) : 0;
+}
 std::size_t bytes_of(const MatmulShape& s) {
-  return bytes_a(s) + bytes_b(s) + bytes_out(s) + bytes_bias(s);
+  return bytes_a(s) + bytes_b(s) + bytes_out(s) + bytes_scales(s, s.m) + bytes_scales(s, s.n) +
+         bytes_bias(s);
 }
 
 /// Returns how many products make a group that is long enough to be timed.
@@ -97,7 +102,13 @@ TimedProduct product_by(const MatmulProblem& problem, const cublasLtMatmulAlgo_t
 MatmulOperands MatmulTimer::Copies::take() {
   std::byte* at = first + bytes * next;
   next = (next + 1) % count;
-  return {.a = at, .b = at + b_offset, .out = at + out_offset, .bias = at + bias_offset};
+  MatmulOperands operands{
+      .a = at, .b = at + b_offset, .out = at + out_offset, .bias = at + bias_offset};
+  if (a_scale_offset > 0) {
+    operands.a_scale = reinterpret_cast<const float*>(at + a_scale_offset);
+    operands.b_scale = reinterpret_cast<const float*>(at + b_scale_offset);
+  }
+  return operands;
 }
 
 MatmulTimer::MatmulTimer(cublasLtHandle_t handle, std::span<std::byte> workspace,
@@ -142,8 +153,17 @@ MatmulTimer::Copies MatmulTimer::fill(const MatmulShape& shape, std::size_t most
                 .out_offset = bytes_a(shape) + bytes_b(shape),
                 .bias_offset = bytes_of(shape) - bytes_bias(shape),
                 .bytes = bytes_of(shape)};
+  if (shape.in == DType::kE4M3) {
+    copies.a_scale_offset = copies.out_offset + bytes_out(shape);
+    copies.b_scale_offset = copies.a_scale_offset + bytes_scales(shape, shape.m);
+  }
   copies.count = std::min({wanted_copies(copies.bytes), pool_.size() / copies.bytes, most_copies});
   launch_random_bf16(place_.stream, pool_.first(copies.bytes * copies.count));
+  if (shape.in == DType::kE4M3) {
+    for (std::size_t i = 0; i < copies.count; ++i) {
+      launch_random_e4m3(place_.stream, pool_.subspan(copies.bytes * i, copies.out_offset));
+    }
+  }
   return copies;
 }
 

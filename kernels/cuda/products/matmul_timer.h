@@ -64,6 +64,7 @@ class MatmulTimer {
     std::byte* first = nullptr;
     std::size_t b_offset = 0, out_offset = 0, bias_offset = 0;  ///< bytes, within one copy
     std::size_t bytes = 0;                                      ///< of one copy
+    std::size_t a_scale_offset = 0, b_scale_offset = 0;         ///< bytes; 0 if there are no scales
     std::size_t count = 0, next = 0;
     [[nodiscard]] MatmulOperands take();
   };

@@ -84,7 +84,9 @@ void launch_plain_matmul(cudaStream_t stream, const Matmul& op) {
                     .accumulate = op.update == MatmulUpdate::kAccumulate,
                     .alpha = static_cast<float>(op.alpha)};
   const auto tiles_m = std::min<std::int64_t>(blocks_for(sizes.m, kTile), kMostGridRows);
-  with_dtype(op.kName, op.a.dtype, [&]<class T>() {
+  // Without K nothing is read, of codes in e4m3 either; other products of these do not come here.
+  const DType in = op.k() == 0 ? op.out.dtype : op.a.dtype;
+  with_dtype(op.kName, in, [&]<class T>() {
     with_dtype(op.kName, op.out.dtype, [&]<class Out>() {
       launch({.name = op.kName,
               .stream = stream,
