@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu/fp8_rows.h"
 #include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/typed.h"
@@ -47,7 +48,6 @@ void execute(const Context& context, const RmsNormForward& op) {
     using A = Accumulator<X>;
     const Rows<const X> x(op.x);
     const X* weight = op.weight.as<X>();
-    const Rows<X> y(op.y);
     A* rstd = op.rstd.as<A>();
     const A offset = static_cast<A>(op.offset);
     const std::int64_t width = op.x.shape[1];
@@ -66,9 +66,16 @@ void execute(const Context& context, const RmsNormForward& op) {
             const A mean = squares / static_cast<A>(width);
             const A scale = 1 / std::sqrt(mean + static_cast<A>(op.eps));
             rstd[n] = scale;
-            for (std::int64_t c = 0; c < width; ++c) {
-              y[n][c] = X(static_cast<A>(row[c]) * scale * (static_cast<A>(weight[c]) + offset));
+            const auto normalised = [=](std::int64_t c) {
+              return X(static_cast<A>(row[c]) * scale * (static_cast<A>(weight[c]) + offset));
+            };
+            // The codes come first, since y may overwrite the row.
+            if (op.y8) {
+              op.y_scale.as<float>()[n] = quantize_fp8_row(width, normalised, Rows<E4M3>(op.y8)[n]);
             }
+            if (!op.y) continue;
+            X* const y = Rows<X>(op.y)[n];
+            for (std::int64_t c = 0; c < width; ++c) y[c] = normalised(c);
           }
         });
   });
@@ -110,6 +117,9 @@ void execute(const Context& context, const RmsNormBackward& op) {
           }
         });
   });
+  if (op.dx8) {
+    execute(context, QuantizeFp8Rows{.x = op.dx, .q = op.dx8, .scale = op.dx_scale});
+  }
 }
 
 }  // namespace strata::cpu

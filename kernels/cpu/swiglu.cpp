@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/cpu/fp8_rows.h"
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/typed.h"
 
@@ -76,6 +77,26 @@ void forward(const SimdKernels& simd, const X* gates, const X* ups, std::int64_t
   }
 }
 
+/// Computes a row of y in e4m3, and returns its scale: each chunk is computed twice, so that no row
+/// is kept.
+template <Activation kActivation, Compute X>
+float forward_in_fp8(const SimdKernels& simd, const X* gates, const X* ups, std::int64_t width,
+                     E4M3* y8) {
+  X y[kExpChunk];
+  const auto for_each_element = [&](const auto& visit) {
+    for (std::int64_t f = 0; f < width; f += kExpChunk) {
+      const std::int64_t count = std::min(kExpChunk, width - f);
+      forward<kActivation>(simd, gates + f, ups + f, count, y);
+      for (std::int64_t i = 0; i < count; ++i) visit(f + i, y[i]);
+    }
+  };
+  std::uint32_t largest = 0;
+  for_each_element([&](std::int64_t, X x) { largest = std::max(largest, magnitude_bits(x)); });
+  const float scale = fp8_scale(largest);
+  for_each_element([&](std::int64_t f, X x) { y8[f] = fp8_code(x, scale); });
+  return scale;
+}
+
 /// What the backward reads and writes of one chunk of a row; outputs may be the inputs.
 template <Compute X>
 struct BackwardChunk {
@@ -120,15 +141,29 @@ void for_each_chunk(const Context& context, std::int64_t rows, std::int64_t widt
 
 void execute(const Context& context, const SwigluForward& op) {
   with_activation(op.activation, [&]<Activation kActivation>() {
-    with_compute_type(op.y.dtype, [&]<Compute X>(X) {
+    with_compute_type(op.gate_up.dtype, [&]<Compute X>(X) {
       const Rows<const X> gate_up(op.gate_up);
+      const std::int64_t rows = op.gate_up.rows();
+      const std::int64_t width = op.gate_up.shape[1] / 2;
+      if (op.y8) {
+        const Rows<E4M3> y8(op.y8);
+        auto* scales = op.y_scale.as<float>();
+        context.pool.parallel_for(
+            rows, grain_for(2 * width * kExpWork), [&](std::int64_t begin, std::int64_t end) {
+              for (std::int64_t n = begin; n < end; ++n) {
+                const X* gates = gate_up[n];
+                scales[n] =
+                    forward_in_fp8<kActivation>(context.simd, gates, gates + width, width, y8[n]);
+              }
+            });
+      }
+      if (!op.y) return;
       const Rows<X> y(op.y);
-      const std::int64_t width = op.y.shape[1];
       const auto run = [&](std::int64_t n, std::int64_t f, std::int64_t count) {
         const X* gates = gate_up[n] + f;
         forward<kActivation>(context.simd, gates, gates + width, count, y[n] + f);
       };
-      for_each_chunk(context, op.y.rows(), width, run);
+      for_each_chunk(context, rows, width, run);
     });
   });
 }
@@ -153,6 +188,10 @@ void execute(const Context& context, const SwigluBackward& op) {
       for_each_chunk(context, op.y.rows(), width, run);
     });
   });
+  if (op.d_gate_up8) {
+    execute(context,
+            QuantizeFp8Rows{.x = op.d_gate_up, .q = op.d_gate_up8, .scale = op.d_gate_up_scale});
+  }
 }
 
 }  // namespace strata::cpu

@@ -47,6 +47,15 @@ void Checker::matches_contiguous(std::string_view tensor, const ConstTensorView&
   contiguous(tensor, view);
 }
 
+void Checker::fp8(const Fp8Output& out, const Shape& shape) const {
+  if (out.codes) {
+    matches(out.codes_name, out.codes, shape, DType::kE4M3);
+    matches_contiguous(out.scale_name, out.scale, {shape[0]}, DType::kF32);
+  } else if (out.scale) {
+    fail(out.scale_name, "must be absent without " + std::string(out.codes_name));
+  }
+}
+
 void Checker::contiguous(std::string_view tensor, const ConstTensorView& view) const {
   require(view.contiguous(), tensor, "must be contiguous");
 }

@@ -11,6 +11,14 @@
 
 namespace strata {
 
+/// An output as QuantizeFp8Rows has it, and what its tensors are called.
+struct Fp8Output {
+  std::string_view codes_name;
+  const TensorView& codes;
+  std::string_view scale_name;
+  const TensorView& scale;
+};
+
 /// States conditions on the tensors of one operator. Every failure is a ShapeError that begins with
 /// "<operator>: <tensor>". Views without elements may have a null pointer.
 class Checker {
@@ -30,6 +38,8 @@ class Checker {
   /// Requires what matches() does, and that rows follow each other without gaps.
   void matches_contiguous(std::string_view tensor, const ConstTensorView& view, const Shape& shape,
                           DType dtype) const;
+  /// Requires that codes, if they are there, have this shape and scales; else no scales.
+  void fp8(const Fp8Output& out, const Shape& shape) const;
   /// Requires that rows follow each other without gaps.
   void contiguous(std::string_view tensor, const ConstTensorView& view) const;
   /// Requires that the dtype is one of `allowed`.

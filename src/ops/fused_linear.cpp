@@ -25,6 +25,8 @@ void FusedLinear::check() const {
   c.require(product.batch_invariant, "product", "must be batch-invariant");
   c.matches("out", product.out, product.out.shape, product.a.dtype);
   c.require(!norm.x || same(norm.y, product.a), "norm.y", "must be what the product reads");
+  c.require(!norm.y8, "norm.y8", "must be absent");
+  c.require(!gate.y8, "gate.y8", "must be absent");
   c.require(!gate.y || same(gate.gate_up, product.out), "gate.gate_up",
             "must be what the product writes");
   c.require(!gate.y || !residual.a, "residual", "must be absent with a gate");

@@ -20,12 +20,14 @@ void RmsNormForward::check() const {
   } else {
     c.require(!sum || x.elements() == 0, "sum", "must be absent without a residual");
   }
-  c.matches("y", y, shape, x.dtype);
+  if (y || !y8) c.matches("y", y, shape, x.dtype);
+  c.fp8({.codes_name = "y8", .codes = y8, .scale_name = "y_scale", .scale = y_scale}, shape);
   c.matches_contiguous("rstd", rstd, {shape[0]}, accumulator_of(x.dtype));
 }
 
 Accesses RmsNormForward::accesses() const {
-  return {{x.bytes(), residual.bytes(), weight.bytes()}, {sum.bytes(), y.bytes(), rstd.bytes()}};
+  return {{x.bytes(), residual.bytes(), weight.bytes()},
+          {sum.bytes(), y.bytes(), rstd.bytes(), y8.bytes(), y_scale.bytes()}};
 }
 
 void RmsNormBackward::check() const {
@@ -39,6 +41,7 @@ void RmsNormBackward::check() const {
   c.matches_contiguous("rstd", rstd, {shape[0]}, accumulator);
   if (d_residual) c.matches("d_residual", d_residual, shape, x.dtype);
   c.matches("dx", dx, shape, x.dtype);
+  c.fp8({.codes_name = "dx8", .codes = dx8, .scale_name = "dx_scale", .scale = dx_scale}, shape);
   c.matches_contiguous("d_weight", d_weight, {shape[1]}, accumulator);
   c.matches_contiguous("workspace", workspace, {kWorkspaceRows, shape[1]}, accumulator);
 }
@@ -46,7 +49,7 @@ void RmsNormBackward::check() const {
 Accesses RmsNormBackward::accesses() const {
   return {
       {dy.bytes(), x.bytes(), weight.bytes(), rstd.bytes(), d_residual.bytes(), d_weight.bytes()},
-      {dx.bytes(), d_weight.bytes(), workspace.bytes()}};
+      {dx.bytes(), d_weight.bytes(), workspace.bytes(), dx8.bytes(), dx_scale.bytes()}};
 }
 
 }  // namespace strata

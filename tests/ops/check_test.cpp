@@ -366,6 +366,23 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(update, "scalars are missing");
 }
 
+TEST_CASE("an output in e4m3 needs its scales, and may stand alone", "[ops]") {
+  RmsNormForward op = norm();
+  op.y_scale = view(kF32, {4});
+  REQUIRE_REFUSED(op, "rmsnorm_forward: y_scale must be absent without y8");
+  op.y8 = view(DType::kU8, {4, 8});
+  REQUIRE_REFUSED(op, "rmsnorm_forward: y8 must be e4m3, but is u8");
+  op.y8 = view(kE4M3, {4, 8});
+  op.y = {};
+  REQUIRE_NOTHROW(op.check());
+  op.y8 = {};
+  REQUIRE_REFUSED(op, "rmsnorm_forward: y is missing");
+  SwigluForward gate{.gate_up = view(kBF16, {4, 16}), .y = {}};
+  REQUIRE_REFUSED(gate, "swiglu_forward: y is missing");
+  gate.y8 = view(kE4M3, {4, 8});
+  REQUIRE_REFUSED(gate, "swiglu_forward: y_scale is missing");
+}
+
 TEST_CASE("a product in e4m3 needs both scales, and no other has them", "[ops]") {
   Matmul op{.a = view(kBF16, {3, 4}), .b = view(kBF16, {5, 4}), .out = view(kBF16, {3, 5})};
   op.b_scale = view(kF32, {5});

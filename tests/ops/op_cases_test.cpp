@@ -325,6 +325,26 @@ TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]
   }
 }
 
+TEST_CASE("norms and swiglu in e4m3 have the bits of their rounded outputs", "[ops][fp8]") {
+  for (const bool with_y : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_fp8(runner, dtype, c, with_y);
+    });
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_swiglu_fp8(runner, dtype, c, with_y);
+    });
+  }
+}
+
+TEST_CASE("gradients of norms and swiglu in e4m3 have the bits of the rounded ones", "[ops][fp8]") {
+  for (const bool residual : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_backward_fp8(runner, dtype, c, residual);
+    });
+  }
+  with_rows(check_swiglu_backward_fp8);
+}
+
 TEST_CASE("matmul of e4m3 is that of the rounded numbers", "[ops][fp8]") {
   with_threads([](OpRunner& runner) {
     std::vector<MatmulCase> cases = fp8_matmul_cases();

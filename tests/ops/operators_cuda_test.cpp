@@ -186,6 +186,28 @@ TEST_CASE("columns as e4m3 on cuda have the bits of the definition at tall sizes
   });
 }
 
+TEST_CASE("norms and swiglu in e4m3 on cuda have the bits of their rounded outputs",
+          "[cuda][fp8]") {
+  for (const bool with_y : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_fp8(runner, dtype, c, with_y);
+    });
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_swiglu_fp8(runner, dtype, c, with_y);
+    });
+  }
+}
+
+TEST_CASE("gradients of norms and swiglu in e4m3 on cuda have the bits of the rounded ones",
+          "[cuda][fp8]") {
+  for (const bool residual : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_backward_fp8(runner, dtype, c, residual);
+    });
+  }
+  with_rows(check_swiglu_backward_fp8);
+}
+
 TEST_CASE("matmul of e4m3 on cuda is near that of the rounded numbers", "[cuda][fp8]") {
   on_cuda([](OpRunner& runner) {
     if (without_fp8(runner)) return;

@@ -55,6 +55,13 @@ Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
 /// Codes of such rows, transposed; bitwise. `with_nan` makes a scale NaN.
 Outputs check_transpose_fp8(OpRunner& runner, const RowsCase& c, bool with_nan);
+/// The same rows through operators that write y8: it has the bits of y as e4m3, and y, where
+/// `with_y` asks for it, those that it has without y8. With y the norm also has a residual.
+Outputs check_rmsnorm_fp8(OpRunner& runner, DType dtype, const RowsCase& c, bool with_y);
+Outputs check_swiglu_fp8(OpRunner& runner, DType dtype, const RowsCase& c, bool with_y);
+/// The gradients dx and d_gate_up as e4m3, likewise.
+Outputs check_rmsnorm_backward_fp8(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
+Outputs check_swiglu_backward_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
 
 struct RopeCase {
   std::int64_t tokens, heads, head_dim, gap;

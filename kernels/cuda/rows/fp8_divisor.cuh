@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/common/vector.cuh"
+#include "kernels/cuda/rows/magnitudes.cuh"
 #include "strata/ops/fp8.h"
 
 namespace strata::cuda {
@@ -58,5 +59,25 @@ struct Fp8Divisor {
     return codes;
   }
 };
+
+/// Returns the divisor of a row from the largest magnitude that each thread of the block has seen,
+/// and writes its scale. `scratch` holds kMostWarps entries and may be used again after the next
+/// barrier.
+__device__ __forceinline__ Fp8Divisor divisor_of_row(unsigned largest, Largest* scratch,
+                                                     float* scale) {
+  const Largest of_row = block_reduce_once(Largest{largest}, Largest{0}, scratch, TakeLarger{});
+  const auto divisor = Fp8Divisor::of(of_row.bits);
+  if (threadIdx.x == 0) *scale = divisor.scale;
+  return divisor;
+}
+
+/// Writes W elements, which a thread has kept, as codes.
+template <class T, int W>
+__device__ __forceinline__ void store_codes(std::uint8_t* to, const Packed<T, W>& from,
+                                            const Fp8Divisor& divisor) {
+  float values[W];
+  unpack(from, values);
+  store_raw(to, divisor.levels(values));
+}
 
 }  // namespace strata::cuda

@@ -3,8 +3,9 @@
 // gives the same bits in every run.
 //
 // s = x + residual, y = s * rstd * (weight + offset) with rstd = 1 / sqrt(mean(s^2) + eps).
+// y8 and y_scale: y in e4m3, where it is asked for.
 //
-// Shapes: x, residual, sum, y [N, C], rows may be strided; weight [C]; rstd [N] f32.
+// Shapes: x, residual, sum, y, y8 [N, C], rows may be strided; weight [C]; rstd, y_scale [N] f32.
 // Tile: one block a row, which it reads once, all of it before it adds anything up, and keeps in
 // registers as it came. Rows that are not aligned or very wide are kept in shared memory.
 // Numerics: f32; the sum over a row is a fixed tree.
@@ -18,6 +19,8 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/fp8_divisor.cuh"
+#include "kernels/cuda/rows/magnitudes.cuh"
 #include "kernels/cuda/rows/norm_pieces.cuh"
 
 namespace strata::cuda {
@@ -35,8 +38,10 @@ struct Arguments {
   Rows<const T> x;
   Rows<const T> residual;  ///< may be absent
   const T* weight;
-  Rows<T> sum;  ///< present exactly if residual is
-  Rows<T> y;
+  Rows<T> sum;            ///< present exactly if residual is
+  Rows<T> y;              ///< may be absent
+  Rows<std::uint8_t> y8;  ///< may be absent
+  float* y_scale;
   float* rstd;
   int columns;
   float eps;
@@ -75,20 +80,30 @@ __device__ __forceinline__ float finish(const Arguments<T>& p, std::int64_t n, f
   return rstd;
 }
 
+/// Returns W columns of y, rounded.
 template <class T, int W, class Piece>
-__device__ __forceinline__ void scale_columns(const Arguments<T>& p, std::int64_t n, int c,
-                                              const Piece& row, const Piece& weight, float rstd) {
+__device__ __forceinline__ Vector<T, W> scaled(const Arguments<T>& p, const Piece& row,
+                                               const Piece& weight, float rstd) {
   float s[W];
   float w[W];
   unpack(row, s);
   unpack(weight, w);
   add_offset(w, p.offset);
   normalise(s, w, rstd);
-  store(p.y.row(n) + c, s);
+  return pack<T, W>(s);
 }
 
-/// Takes rows of at most kPieces pieces of 16 bytes a thread.
-template <class T, int kPieces>
+/// Returns the divisor of a row of y8 from the largest magnitude that each thread has seen.
+template <class T>
+__device__ __forceinline__ Fp8Divisor divisor_of(const Arguments<T>& p, std::int64_t n,
+                                                 unsigned largest) {
+  __shared__ Largest scratch[kMostWarps];
+  return divisor_of_row(largest, scratch, p.y_scale + n);
+}
+
+/// Takes rows of at most kPieces pieces of 16 bytes a thread. With kFp8 it writes y8, and y if that
+/// is there.
+template <class T, int kPieces, bool kFp8>
 __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_forward(Arguments<T> p) {
   begin_chained();
   constexpr int W = kWide<T>;
@@ -114,18 +129,33 @@ __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_forwar
     if (c < p.columns) row[j] = add_columns<T, W>(p, n, c, row[j], residual[j], squares);
   }
   const float rstd = finish(p, n, squares);
+  unsigned largest = 0;
 #pragma unroll
   for (int j = 0; j < kPieces; ++j) {
     const int c = first + j * step;
     keep(row[j]);
-    if (c < p.columns) scale_columns<T, W>(p, n, c, row[j], weight[j], rstd);
+    if (c >= p.columns) continue;
+    const Vector<T, W> y = scaled<T, W>(p, row[j], weight[j], rstd);
+    if (!kFp8 || p.y.data != nullptr) store_raw(p.y.row(n) + c, y);
+    if constexpr (kFp8) {
+      row[j] = __builtin_bit_cast(Packed<T, W>, y);
+      largest = max(largest, largest_magnitude(row[j]));
+    }
+  }
+  if constexpr (kFp8) {
+    const Fp8Divisor divisor = divisor_of(p, n, largest);
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      const int c = first + j * step;
+      if (c < p.columns) store_codes(p.y8.row(n) + c, row[j], divisor);
+    }
   }
 }
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
-/// Takes rows of any width and alignment.
-template <class T, int W>
+/// Takes rows of any width and alignment; kFp8 as above.
+template <class T, int W, bool kFp8>
 __global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> p) {
   begin_chained();
   T* row = reinterpret_cast<T*>(shared_memory);
@@ -140,30 +170,46 @@ __global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> 
               add_columns<T, W>(p, n, c, load_raw<T, W>(p.x.row(n) + c), residual, squares));
   }
   const float rstd = finish(p, n, squares);
+  unsigned largest = 0;
   for (int c = first; c < p.columns; c += step) {
-    scale_columns<T, W>(p, n, c, load_raw<T, W>(row + c), load_raw<T, W>(p.weight + c), rstd);
+    const Vector<T, W> y =
+        scaled<T, W>(p, load_raw<T, W>(row + c), load_raw<T, W>(p.weight + c), rstd);
+    if (!kFp8 || p.y.data != nullptr) store_raw(p.y.row(n) + c, y);
+    if constexpr (kFp8) {
+      store_raw(row + c, y);
+      largest = max(largest, largest_magnitude(__builtin_bit_cast(Packed<T, W>, y)));
+    }
+  }
+  if constexpr (kFp8) {
+    const Fp8Divisor divisor = divisor_of(p, n, largest);
+    for (int c = first; c < p.columns; c += step) {
+      store_codes(p.y8.row(n) + c, load_packed<T, W>(row + c), divisor);
+    }
   }
 }
 
 /// Returns the kernel whose threads hold `pieces` pieces each.
-template <class T>
+template <class T, bool kFp8>
 auto kernel_for(std::int64_t pieces) {
-  if (pieces <= 2) return rmsnorm_forward<T, 2>;
-  if (pieces <= 4) return rmsnorm_forward<T, 4>;
-  return rmsnorm_forward<T, kMostPieces>;
+  if (pieces <= 2) return rmsnorm_forward<T, 2, kFp8>;
+  if (pieces <= 4) return rmsnorm_forward<T, 4, kFp8>;
+  return rmsnorm_forward<T, kMostPieces, kFp8>;
 }
 
 }  // namespace
 
 void enqueue(const Context& context, const RmsNormForward& op) {
   const std::int64_t columns = op.x.shape[1];
-  const bool wide = is_wide(op.x.dtype, columns, {op.x, op.residual, op.weight, op.sum, op.y});
+  const bool wide = is_wide(op.x.dtype, columns, {op.x, op.residual, op.weight, op.sum, op.y}) &&
+                    rows_aligned_to(16 / static_cast<int>(size_of(op.x.dtype)), {op.y8});
   with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
     const Arguments<T> arguments{.x = Rows<const T>(op.x),
                                  .residual = Rows<const T>(op.residual),
                                  .weight = data<T>(op.weight),
                                  .sum = Rows<T>(op.sum),
                                  .y = Rows<T>(op.y),
+                                 .y8 = Rows<std::uint8_t>(op.y8),
+                                 .y_scale = data<float>(op.y_scale),
                                  .rstd = data<float>(op.rstd),
                                  .columns = static_cast<int>(columns),
                                  .eps = static_cast<float>(op.eps),
@@ -175,12 +221,20 @@ void enqueue(const Context& context, const RmsNormForward& op) {
                  .block = threads,
                  .chained = true};
     const std::int64_t pieces = (columns + W * threads - 1) / (W * threads);
-    if (wide && pieces <= kMostPieces) return launch(where, kernel_for<T>(pieces), arguments);
+    const bool fp8 = static_cast<bool>(op.y8);
+    if (wide && pieces <= kMostPieces) {
+      const auto kernel = fp8 ? kernel_for<T, true>(pieces) : kernel_for<T, false>(pieces);
+      return launch(where, kernel, arguments);
+    }
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(T);
-    launch(where, rmsnorm_forward_shared<T, W>, arguments);
+    const auto kernel =
+        fp8 ? rmsnorm_forward_shared<T, W, true> : rmsnorm_forward_shared<T, W, false>;
+    launch(where, kernel, arguments);
   });
 }
 
-const void* norm_module() { return reinterpret_cast<const void*>(&rmsnorm_forward<float, 2>); }
+const void* norm_module() {
+  return reinterpret_cast<const void*>(&rmsnorm_forward<float, 2, false>);
+}
 
 }  // namespace strata::cuda

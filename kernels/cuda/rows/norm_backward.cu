@@ -4,6 +4,7 @@
 //
 // With xhat = x * rstd and g = (weight + offset) * dy:
 //   dx = d_residual + rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over rows of dy * xhat.
+// dx8 and dx_scale: dx in e4m3, where it is asked for.
 //
 // Shapes: x, dy, d_residual, dx [N, C], rows may be strided; weight and d_weight [C]; rstd [N] f32.
 // Tile: block i of at most 256 takes the i-th run of rows, one after the other. A thread owns the
@@ -26,6 +27,8 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/fp8_divisor.cuh"
+#include "kernels/cuda/rows/magnitudes.cuh"
 #include "kernels/cuda/rows/norm_pieces.cuh"
 #include "kernels/cuda/rows/partial_rows.h"
 #include "kernels/cuda/rows/row_rings.h"
@@ -50,6 +53,8 @@ struct Arguments {
   const float* rstd;
   Rows<const T> d_residual;  ///< may be absent
   Rows<T> dx;
+  Rows<std::uint8_t> dx8;  ///< may be absent
+  float* dx_scale;
   float* workspace;  ///< [gridDim.x, columns]
   std::int64_t rows;
   std::int64_t rows_per_block;
@@ -111,7 +116,17 @@ struct Ring {
   }
 };
 
-template <class T, int kPieces>
+/// Returns the divisor of the block's row `i`, which is row n, of dx8, from the largest magnitude
+/// that each thread has seen. Rows take turns with the scratch.
+template <class T>
+__device__ __forceinline__ Fp8Divisor divisor_of(const Arguments<T>& p, std::int64_t i,
+                                                 std::int64_t n, unsigned largest) {
+  __shared__ Largest scratch[2][kMostWarps];
+  return divisor_of_row(largest, scratch[i % 2], p.dx_scale + n);
+}
+
+/// With kFp8 it also writes dx8.
+template <class T, int kPieces, bool kFp8>
 __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_backward(Arguments<T> p) {
   constexpr int W = kWide<T>;
   constexpr int kStages = stages_with(kPieces);
@@ -153,6 +168,8 @@ __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_backwa
     }
     // Rows take turns with the scratch, so that one barrier a row is enough.
     const float mean = block_sum_once(dot, scratch[i % 2]) / static_cast<float>(p.columns);
+    [[maybe_unused]] unsigned largest = 0;
+    [[maybe_unused]] Packed<T, W> rounded[kFp8 ? kPieces : 1];
 #pragma unroll
     for (int j = 0; j < kPieces; ++j) {
       const int c = ring.first + j * ring.step;
@@ -164,7 +181,20 @@ __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_backwa
       add_offset(w, p.offset);
       if (p.d_residual.data != nullptr) load(row + 2 * p.columns + c, dx);
       differentiate(dy, x, w, rstd, mean, dx, d_weight[j]);
-      store(p.dx.row(n) + c, dx);
+      const Vector<T, W> packed = pack<T, W>(dx);
+      store_raw(p.dx.row(n) + c, packed);
+      if constexpr (kFp8) {
+        rounded[j] = __builtin_bit_cast(Packed<T, W>, packed);
+        largest = max(largest, largest_magnitude(rounded[j]));
+      }
+    }
+    if constexpr (kFp8) {
+      const Fp8Divisor divisor = divisor_of(p, i, n, largest);
+#pragma unroll
+      for (int j = 0; j < kPieces; ++j) {
+        const int c = ring.first + j * ring.step;
+        if (c < p.columns) store_codes(p.dx8.row(n) + c, rounded[j], divisor);
+      }
     }
   }
 #pragma unroll
@@ -180,8 +210,8 @@ __device__ __forceinline__ void prefetch(const T* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-/// Takes rows of any width and alignment, and keeps d_weight in shared memory.
-template <class T, int W>
+/// Takes rows of any width and alignment, and keeps d_weight in shared memory; kFp8 as above.
+template <class T, int W, bool kFp8>
 __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments<T> p) {
   __shared__ Sum<float> scratch[kMostWarps];
   auto* d_weight = reinterpret_cast<float*>(shared_memory);
@@ -213,6 +243,7 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments
       dot += partial_dot(dy, x, w, rstd);
     }
     const float mean = block_sum(dot, scratch) / static_cast<float>(p.columns);
+    [[maybe_unused]] unsigned largest = 0;
     for (int c = first; c < p.columns; c += step) {
       float dw[W];
       float dx[W] = {};
@@ -220,8 +251,18 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments
       load(d_weight + c, dw);
       if (p.d_residual.data != nullptr) load(p.d_residual.row(n) + c, dx);
       differentiate(dy, x, w, rstd, mean, dx, dw);
-      store(p.dx.row(n) + c, dx);
+      const Vector<T, W> packed = pack<T, W>(dx);
+      store_raw(p.dx.row(n) + c, packed);
       store(d_weight + c, dw);
+      if constexpr (kFp8) {
+        largest = max(largest, largest_magnitude(__builtin_bit_cast(Packed<T, W>, packed)));
+      }
+    }
+    if constexpr (kFp8) {
+      const Fp8Divisor divisor = divisor_of(p, n - begin, n, largest);
+      for (int c = first; c < p.columns; c += step) {  // what this thread has written
+        store_codes(p.dx8.row(n) + c, load_packed<T, W>(p.dx.row(n) + c), divisor);
+      }
     }
   }
   for (int c = first; c < p.columns; c += step) {
@@ -245,10 +286,14 @@ bool launch_with_ring(Launch where, std::int64_t pieces, const Arguments<T>& arg
     launch(where, kernel, arguments);
     return true;
   };
-  if (pieces <= 1) return launched(rmsnorm_backward<T, 1>);
-  if (pieces == 2) return launched(rmsnorm_backward<T, 2>);
-  if (pieces == 3) return launched(rmsnorm_backward<T, 3>);
-  return launched(rmsnorm_backward<T, kMostPieces>);
+  const auto launched_with = [&]<int kPieces>() {
+    const bool fp8 = arguments.dx8.data != nullptr;
+    return launched(fp8 ? rmsnorm_backward<T, kPieces, true> : rmsnorm_backward<T, kPieces, false>);
+  };
+  if (pieces <= 1) return launched_with.template operator()<1>();
+  if (pieces == 2) return launched_with.template operator()<2>();
+  if (pieces == 3) return launched_with.template operator()<3>();
+  return launched_with.template operator()<kMostPieces>();
 }
 
 }  // namespace
@@ -261,7 +306,8 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
       (rows + RmsNormBackward::kWorkspaceRows - 1) / RmsNormBackward::kWorkspaceRows;
   const unsigned blocks = blocks_for(rows, per_block);
   const bool wide =
-      is_wide(op.x.dtype, columns, {op.dy, op.x, op.weight, op.d_residual, op.dx, op.workspace});
+      is_wide(op.x.dtype, columns, {op.dy, op.x, op.weight, op.d_residual, op.dx, op.workspace}) &&
+      rows_aligned_to(16 / static_cast<int>(size_of(op.x.dtype)), {op.dx8});
   with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
     const Arguments<T> arguments{.dy = Rows<const T>(op.dy),
                                  .x = Rows<const T>(op.x),
@@ -269,6 +315,8 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
                                  .rstd = data<float>(op.rstd),
                                  .d_residual = Rows<const T>(op.d_residual),
                                  .dx = Rows<T>(op.dx),
+                                 .dx8 = Rows<std::uint8_t>(op.dx8),
+                                 .dx_scale = data<float>(op.dx_scale),
                                  .workspace = data<float>(op.workspace),
                                  .rows = rows,
                                  .rows_per_block = per_block,
@@ -284,7 +332,9 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
                  .block = whole_warps((columns + each - 1) / each, kThreads)};
     if (wide && pieces <= kMostPieces && launch_with_ring(where, pieces, arguments)) return;
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(float);
-    launch(where, rmsnorm_backward_reread<T, W>, arguments);
+    const auto kernel =
+        op.dx8 ? rmsnorm_backward_reread<T, W, true> : rmsnorm_backward_reread<T, W, false>;
+    launch(where, kernel, arguments);
   });
   add_partial_rows(
       op.kName, context.stream,
@@ -293,7 +343,7 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
 }
 
 const void* norm_backward_module() {
-  return reinterpret_cast<const void*>(&rmsnorm_backward_reread<float, 1>);
+  return reinterpret_cast<const void*>(&rmsnorm_backward_reread<float, 1, false>);
 }
 
 }  // namespace strata::cuda

@@ -7,7 +7,9 @@
 //
 // Shapes: gate_up and d_gate_up [N, 2F] (gate in columns [0, F)), y and d_y [N, F]; rows may be
 // strided.
-// Tile: one thread for W columns of one row (W = 8 in bf16: loads and stores of 16 bytes).
+// Tile: one thread for W columns of one row (W = 8 in bf16: loads and stores of 16 bytes). Where y
+// or d_gate_up is asked for in e4m3, a block takes a row, of which a thread keeps eight pieces of W
+// columns; what is beyond these is computed or read again.
 // Numerics: f32, each result rounded once. In bf16 the exponential and the division of the
 // sigmoid are the fast ones (a few f32 ulp: far below bf16), because exact ones would take as long
 // as the memory traffic; in f32 they are exact to the last bits.
@@ -20,6 +22,8 @@
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/fp8_divisor.cuh"
+#include "kernels/cuda/rows/magnitudes.cuh"
 #include "kernels/cuda/rows/swiglu_pieces.cuh"
 
 namespace strata::cuda {
@@ -38,30 +42,137 @@ __global__ void swiglu_forward(Rows<const T> gate_up, Rows<T> y, Extent extent) 
   });
 }
 
+/// The pieces of a row that a thread of swiglu_forward_fp8 keeps.
+constexpr int kHeld = 8;
+
+/// Writes y as e4m3 with a scale for each row, and y itself if it is there.
 template <class T, int W, Activation kActivation>
-__global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T> d_gate_up,
-                                Rows<T> y, Extent extent) {
-  for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
-    float d[W];
+__global__ void __launch_bounds__(kElementwiseThreads)
+    swiglu_forward_fp8(Rows<const T> gate_up, Rows<T> y, Rows<std::uint8_t> y8, float* scales,
+                       int columns) {
+  begin_chained();
+  __shared__ Largest scratch[kMostWarps];
+  const std::int64_t n = blockIdx.x;
+  const int first = static_cast<int>(threadIdx.x) * W;
+  const int step = static_cast<int>(blockDim.x) * W;
+  const auto computed = [&](int c) {
     float gate[W];
     float up[W];
-    float d_up[W];
+    load(gate_up.row(n) + c, gate);
+    load(gate_up.row(n) + columns + c, up);
+    swiglu<T, kActivation>(gate, up);
+    return __builtin_bit_cast(Packed<T, W>, pack<T, W>(gate));
+  };
+  unsigned largest = 0;
+  const auto visit = [&](int c) {
+    const Packed<T, W> piece = computed(c);
+    if (y.data != nullptr) store_raw(y.row(n) + c, piece);
+    largest = max(largest, largest_magnitude(piece));
+    return piece;
+  };
+  Packed<T, W> held[kHeld];
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int c = first + i * step;
+    if (c < columns) held[i] = visit(c);
+  }
+  for (int c = first + kHeld * step; c < columns; c += step) visit(c);
+  const Fp8Divisor divisor = divisor_of_row(largest, scratch, scales + n);
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int c = first + i * step;
+    if (c < columns) store_codes(y8.row(n) + c, held[i], divisor);
+  }
+  for (int c = first + kHeld * step; c < columns; c += step) {
+    store_codes(y8.row(n) + c, computed(c), divisor);
+  }
+}
+
+/// W columns of the backward: what is read, and then what is written in its place.
+template <class T, int W>
+struct BackwardPiece {
+  float d[W];     ///< d_y; then d_up
+  float gate[W];  ///< then d_gate
+  float up[W];    ///< then y
+
+  __device__ __forceinline__ void read(const Rows<const T>& d_y, const Rows<const T>& gate_up,
+                                       std::int64_t n, std::int64_t c, std::int64_t columns) {
     load(d_y.row(n) + c, d);
     load(gate_up.row(n) + c, gate);
-    load(gate_up.row(n) + extent.columns + c, up);
+    load(gate_up.row(n) + columns + c, up);
+  }
+  template <Activation kActivation>
+  __device__ __forceinline__ void differentiate() {
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       const float s = opening<T, kActivation>(gate[i]);
       const float opened = gate[i] * s;
       const float d_gate = gate_gradient<kActivation>(d[i] * up[i], gate[i], s);
-      d_up[i] = d[i] * opened;
+      d[i] *= opened;
       up[i] *= opened;
       gate[i] = d_gate;
     }
-    store(d_gate_up.row(n) + c, gate);
-    store(d_gate_up.row(n) + extent.columns + c, d_up);
-    store(y.row(n) + c, up);
+  }
+};
+
+template <class T, int W, Activation kActivation>
+__global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T> d_gate_up,
+                                Rows<T> y, Extent extent) {
+  for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
+    BackwardPiece<T, W> piece;
+    piece.read(d_y, gate_up, n, c, extent.columns);
+    piece.template differentiate<kActivation>();
+    store(d_gate_up.row(n) + c, piece.gate);
+    store(d_gate_up.row(n) + extent.columns + c, piece.d);
+    store(y.row(n) + c, piece.up);
   });
+}
+
+/// Does the same, and writes d_gate_up as e4m3 with a scale for each row.
+template <class T, int W, Activation kActivation>
+__global__ void __launch_bounds__(kElementwiseThreads)
+    swiglu_backward_fp8(Rows<const T> d_y, Rows<const T> gate_up, Rows<T> d_gate_up, Rows<T> y,
+                        Rows<std::uint8_t> codes, float* scales, int columns) {
+  __shared__ Largest scratch[kMostWarps];
+  const std::int64_t n = blockIdx.x;
+  const int first = static_cast<int>(threadIdx.x) * W;
+  const int step = static_cast<int>(blockDim.x) * W;
+  unsigned largest = 0;
+  struct Gradients {
+    Packed<T, W> gate, up;
+  };
+  const auto visit = [&](int c) {
+    BackwardPiece<T, W> piece;
+    piece.read(d_y, gate_up, n, c, columns);
+    piece.template differentiate<kActivation>();
+    const Gradients of{.gate = __builtin_bit_cast(Packed<T, W>, pack<T, W>(piece.gate)),
+                       .up = __builtin_bit_cast(Packed<T, W>, pack<T, W>(piece.d))};
+    store_raw(d_gate_up.row(n) + c, of.gate);
+    store_raw(d_gate_up.row(n) + columns + c, of.up);
+    store(y.row(n) + c, piece.up);
+    largest = max(largest, max(largest_magnitude(of.gate), largest_magnitude(of.up)));
+    return of;
+  };
+  Gradients held[kHeld];
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int c = first + i * step;
+    if (c < columns) held[i] = visit(c);
+  }
+  for (int c = first + kHeld * step; c < columns; c += step) visit(c);
+  const Fp8Divisor divisor = divisor_of_row(largest, scratch, scales + n);
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int c = first + i * step;
+    if (c >= columns) continue;
+    store_codes(codes.row(n) + c, held[i].gate, divisor);
+    store_codes(codes.row(n) + columns + c, held[i].up, divisor);
+  }
+  for (int c = first + kHeld * step; c < columns; c += step) {
+    for (const int at : {c, columns + c}) {  // what this thread has written
+      store_codes(codes.row(n) + at, load_packed<T, W>(d_gate_up.row(n) + at), divisor);
+    }
+  }
 }
 
 /// Calls run<activation>() for the activation of an operator.
@@ -74,9 +185,48 @@ void with_activation(Activation activation, const Run& run) {
   }
 }
 
+void launch_forward_fp8(const Context& context, const SwigluForward& op) {
+  const DType dtype = op.gate_up.dtype;
+  const std::int64_t columns = op.y8.shape[1];
+  const bool wide = is_wide(dtype, columns, {op.gate_up, op.y}) &&
+                    rows_aligned_to(16 / static_cast<int>(size_of(dtype)), {op.y8});
+  with_dtype_and_width(op.kName, dtype, wide, [&]<class T, int W>() {
+    with_activation(op.activation, [&]<Activation kActivation>() {
+      // Two pieces a thread or more: what a thread loads is then under way together.
+      launch({.name = op.kName,
+              .stream = context.stream,
+              .grid = blocks_for(op.y8.rows(), 1),
+              .block = whole_warps((columns + 2 * W - 1) / (2 * W), kElementwiseThreads),
+              .chained = true},
+             swiglu_forward_fp8<T, W, kActivation>, Rows<const T>(op.gate_up), Rows<T>(op.y),
+             Rows<std::uint8_t>(op.y8), data<float>(op.y_scale), static_cast<int>(columns));
+    });
+  });
+}
+
+void launch_backward_fp8(const Context& context, const SwigluBackward& op) {
+  const DType dtype = op.y.dtype;
+  const std::int64_t columns = op.y.shape[1];
+  const bool wide = is_wide(dtype, columns, {op.d_y, op.gate_up, op.d_gate_up, op.y}) &&
+                    rows_aligned_to(16 / static_cast<int>(size_of(dtype)), {op.d_gate_up8});
+  with_dtype_and_width(op.kName, dtype, wide, [&]<class T, int W>() {
+    with_activation(op.activation, [&]<Activation kActivation>() {
+      launch({.name = op.kName,
+              .stream = context.stream,
+              .grid = blocks_for(op.y.rows(), 1),
+              .block = whole_warps((columns + W - 1) / W, kElementwiseThreads)},
+             swiglu_backward_fp8<T, W, kActivation>, Rows<const T>(op.d_y),
+             Rows<const T>(op.gate_up), Rows<T>(op.d_gate_up), Rows<T>(op.y),
+             Rows<std::uint8_t>(op.d_gate_up8), data<float>(op.d_gate_up_scale),
+             static_cast<int>(columns));
+    });
+  });
+}
+
 }  // namespace
 
 void enqueue(const Context& context, const SwigluForward& op) {
+  if (op.y8) return launch_forward_fp8(context, op);
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
@@ -88,6 +238,7 @@ void enqueue(const Context& context, const SwigluForward& op) {
 }
 
 void enqueue(const Context& context, const SwigluBackward& op) {
+  if (op.d_gate_up8) return launch_backward_fp8(context, op);
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.d_y, op.gate_up, op.d_gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
