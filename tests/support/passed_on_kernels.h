@@ -19,12 +19,14 @@ class PassedOnKernels : public Kernels {
       : kernels_(std::move(kernels)), dry_(std::move(dry)) {}
 
  protected:
-  /// Puts the operator on the stream, and `spoil` behind it, as one submission.
+  /// Puts the operator on the stream, with `before` and `after` around it, as one submission.
   template <Op O>
-  void pass_on(Stream& stream, const O& op, std::function<void()> spoil = nullptr) {
+  void pass_on(Stream& stream, const O& op, std::function<void()> after = nullptr,
+               std::function<void()> before = nullptr) {
     Tasks tasks(*dry_, stream.lane());
+    if (before) tasks.enqueue_host(std::move(before));
     kernels_->run(tasks, op, {});
-    if (spoil) tasks.enqueue_host(std::move(spoil));
+    if (after) tasks.enqueue_host(std::move(after));
     stream.enqueue_host([all = std::move(tasks.all)] {
       for (const auto& task : all) task();
     });

@@ -27,7 +27,8 @@ Backend backend_of(const RunConfig& config, const TinyHooks& hooks) {
                     .omit_wait = hooks.omit_wait,
                     .trace = hooks.trace};
   const bool gpu = config.run.backend == BackendChoice::kCuda;
-  return make_backend(gpu ? BackendKind::kCuda : BackendKind::kCpu, options);
+  const BackendKind kind = gpu ? BackendKind::kCuda : BackendKind::kCpu;
+  return hooks.make_backend ? hooks.make_backend(kind, options) : make_backend(kind, options);
 }
 
 SyntheticTokens tokens_of(const RunConfig& config) {

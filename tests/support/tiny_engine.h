@@ -25,6 +25,8 @@ struct TinyHooks {
   /// and returns the number of valid targets.
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
       fill = nullptr;
+  /// Makes the backend instead of make_backend().
+  std::function<Backend(BackendKind, const BackendOptions&)> make_backend = nullptr;
 };
 
 class TinyEngine {
