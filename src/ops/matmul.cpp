@@ -67,7 +67,7 @@ Accesses Matmul::accesses() const {
 
 Cost Matmul::cost() const {
   return {
-      .kind = CostKind::kProduct,
+      .kind = a.dtype == DType::kE4M3 ? CostKind::kCodesProduct : CostKind::kProduct,
       .flops = 2 * static_cast<double>(m()) * static_cast<double>(n()) * static_cast<double>(k()),
       .extents = {m(), n(), k()}};
 }

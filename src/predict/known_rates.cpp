@@ -21,7 +21,8 @@ namespace {
 /// 5 x16 and 16 cores. It is taken to be alike on every machine. docs/prediction.md says how each
 /// was measured.
 Rates common_shares() {
-  return {.host_attention_flops = 3,
+  return {.codes_product_gain = 1.75,
+          .host_attention_flops = 3,
           .task_gbs = 2.3,
           .operators = {{.name = "swiglu_forward", .device = 1.16},
                         {.name = "swiglu_backward", .device = 1.11},

@@ -32,13 +32,22 @@ double attention_s(const Cost& cost, const Rates& r, double tflops) {
   return seconds(cost.flops, tflops * share, 1e12);
 }
 
+bool is_product(CostKind kind) {
+  return kind == CostKind::kProduct || kind == CostKind::kCodesProduct;
+}
+
+double product_tflops(CostKind kind, const Rates& r) {
+  return r.product_tflops * (kind == CostKind::kCodesProduct ? r.codes_product_gain : 1);
+}
+
 double device_s(const TraceRecord& record, const Rates& r) {
   const Cost& cost = record.what.cost;
   const double bytes_s = seconds(static_cast<double>(moved_bytes(record.what)),
                                  r.device_gbs * operator_share(r, record.what.name).device, 1e9);
   switch (cost.kind) {
-    case CostKind::kProduct: {
-      const double flops_s = seconds(cost.flops, r.product_tflops, 1e12);
+    case CostKind::kProduct:
+    case CostKind::kCodesProduct: {
+      const double flops_s = seconds(cost.flops, product_tflops(cost.kind, r), 1e12);
       return flops_s >= bytes_s ? flops_s : bytes_s + r.thin_product_us * 1e-6;
     }
     case CostKind::kAttentionForward: return attention_s(cost, r, r.attention_forward_tflops);
@@ -51,14 +60,14 @@ double device_s(const TraceRecord& record, const Rates& r) {
 /// out even. A tile is the work of one of them, and takes the longer the more is summed. They come
 /// to their last ones at different times, so that is taken to be half of a tile's time.
 double tail_s(const Cost& cost, const Rates& r) {
-  if (cost.kind != CostKind::kProduct || r.multiprocessors == 0) return 0;
+  if (!is_product(cost.kind) || r.multiprocessors == 0) return 0;
   constexpr std::int64_t kTileRows = 128, kTileColumns = 256;
   constexpr double kIdlePart = 0.5;
   const auto tiles_of = [](std::int64_t n, std::int64_t tile) { return (n + tile - 1) / tile; };
   const auto [m, n, k] = cost.extents;
   if (tiles_of(m, kTileRows) * tiles_of(n, kTileColumns) % r.multiprocessors == 0) return 0;
   const double flops = 2.0 * kTileRows * kTileColumns * static_cast<double>(k);
-  return kIdlePart * seconds(flops, r.product_tflops / r.multiprocessors, 1e12);
+  return kIdlePart * seconds(flops, product_tflops(cost.kind, r) / r.multiprocessors, 1e12);
 }
 
 /// Returns what work of many threads takes: its bytes or, of attention, what is computed with them.

@@ -11,13 +11,14 @@ namespace strata {
 
 /// What the time of a submission goes to.
 enum class CostKind : std::uint8_t {
-  kMemory,   ///< moves bytes of one memory: the host's on the host lane, the disk's on the
-             ///< save lane, else the device's
-  kPooled,   ///< moves bytes by a host task that has all threads work for it
-  kRare,     ///< moves bytes in rare steps only, which are not counted
-  kLinkIn,   ///< copies from the host to the device
-  kLinkOut,  ///< copies from the device to the host
-  kProduct,  ///< multiplies matrices
+  kMemory,        ///< moves bytes of one memory: the host's on the host lane, the disk's on the
+                  ///< save lane, else the device's
+  kPooled,        ///< moves bytes by a host task that has all threads work for it
+  kRare,          ///< moves bytes in rare steps only, which are not counted
+  kLinkIn,        ///< copies from the host to the device
+  kLinkOut,       ///< copies from the device to the host
+  kProduct,       ///< multiplies matrices
+  kCodesProduct,  ///< multiplies matrices of codes in e4m3
   kAttentionForward,
   kAttentionBackward,
 };
@@ -27,7 +28,7 @@ struct Cost {
   CostKind kind = CostKind::kMemory;
   double flops = 0;       ///< of products and attention, causal attention counted once
   std::size_t bytes = 0;  ///< bytes moved; 0: all that it says it reads and writes
-  /// m, n, k for kProduct; tokens, tokens of a row, head dim for attention; zeros for the rest.
+  /// m, n, k for products; tokens, tokens of a row, head dim for attention; zeros for the rest.
   std::array<std::int64_t, 3> extents{};
 };
 

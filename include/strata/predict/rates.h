@@ -41,7 +41,9 @@ struct CollectiveRate {
 /// of many steps, each measured while nothing else of the rank ran; what they lose to each other
 /// stands at the end.
 struct Rates {
-  double product_tflops = 0;             ///< large matrix products of bf16
+  double product_tflops = 0;  ///< large matrix products of bf16
+  /// What products of codes in e4m3 have of that rate. A config or a run gives none of its own.
+  double codes_product_gain = 1;
   double attention_forward_tflops = 0;   ///< for endless rows with a head dim of 128
   double attention_backward_tflops = 0;  ///< for the same, but for attention_backward_gain
   double device_gbs = 0;                 ///< kernels and copies within device memory
