@@ -31,6 +31,17 @@ void RunSection::fields(FieldList& f) {
   f.choice("dtype", dtype, kComputeDTypeNames,
            "Says which type weights and activations have in compute. bf16 is the fast one; take "
            "f32 to tell rounding from a fault, and f64, on the cpu backend alone, as a reference.");
+  f.choice("products", products, kProductsNames,
+           "Says what the matrix products of layers multiply: numbers in bf16; in e4m3, with a "
+           "scale for each token and for each row of weights, for outputs and gradients of inputs "
+           "(fp8); or for gradients of weights as well (fp8_all). Set it to train faster at some "
+           "cost in precision, on GPUs of compute capability 9.0 and on the CPU backend; "
+           "run.dtype is bf16 then.");
+  f.add("products_bf16", products_bf16,
+        "Names what run.products leaves in bf16: linears of all layers (qkv, attention_out, "
+        "gate_up, down) and whole layers (layers.0, layers.31). Set it to [\"down\"] for runs of "
+        "hundreds of billions of tokens, in which outliers grow before the down projection, or "
+        "to the first and the last layer where the loss is not as good as in bf16.");
   f.add("output", output,
         "Names the run folder, which takes the resolved config, metrics, log and the plans of "
         "matrix products. Give every run its own.");

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <variant>
 
+#include "config/product_rules.h"
 #include "config/rules.h"
 #include "strata/base/bytes.h"
 #include "strata/config/config.h"
@@ -110,6 +111,7 @@ void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& pr
       .refuse_if(c.run.dtype == DType::kF64, "dtype",
                  "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
   check_cudnn(c, Rules(problems, "kernels"));
+  check_cuda_products(c, problems);
   constexpr std::int64_t kLargestHeadDim = 256;  // of its attention kernels
   const LlamaConfig& m = c.model.llama;
   if (m.num_attention_heads < 1) return;  // refused elsewhere
@@ -229,6 +231,7 @@ void RunConfig::validate(std::string_view source) const {
   RunConfig counted = *this;
   if (run.epochs) counted.run.steps = static_cast<std::int64_t>(kMostCount);
   check_run(counted, Rules(problems, "run"));
+  check_products(*this, problems);
   check_checkpoints(counted, Rules(problems, "checkpoint"));
   model.llama.validate(problems, "model.");
   check_backend(*this, run.backend, problems);

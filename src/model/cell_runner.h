@@ -54,6 +54,17 @@ class CellRunner {
                    .update = MatmulUpdate::kAccumulate,
                    .alpha = multiplier});
   }
+  /// out [rows of a, rows of b] (+)= multiplier * a b^T, of codes.
+  void product(const Fp8Codes& a, const Fp8Codes& b, const TensorView& out, MatmulUpdate update,
+               double multiplier = 1) const {
+    (*this)(Matmul{.a = a.q,
+                   .b = b.q,
+                   .out = out,
+                   .update = update,
+                   .alpha = multiplier,
+                   .a_scale = a.scale,
+                   .b_scale = b.scale});
+  }
   [[nodiscard]] Stream& compute() const { return compute_; }
   [[nodiscard]] const Tag& tag() const { return tag_; }
 
@@ -69,6 +80,10 @@ struct AroundLinear {
   SwigluForward gate{};    ///< or absent
   ResidualAdd residual{};  ///< or absent
 };
+
+/// Whether the operator before a product has written the codes of what that reads, if it reads
+/// codes: round_input() and round_gradient() let it.
+enum class Rounded : std::uint8_t { kNotYet, kAlready };
 
 /// Where a layer's gradients go, and the workspace that those of biases take.
 struct LayerBackward {
@@ -89,18 +104,63 @@ struct NormGradient {
 /// here alone.
 class LayerRunner : public CellRunner {
  public:
-  /// `backward` may be null where nothing goes backward. What is given here outlives the runner.
+  /// `backward` may be null where nothing goes backward, and `fp8` where no product multiplies
+  /// codes. What is given here outlives the runner.
   LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
-              const LayerBackward* backward = nullptr)
-      : CellRunner(cell), layer_(layer), w_(w), backward_(backward) {}
+              const Fp8Scratch* fp8 = nullptr, const LayerBackward* backward = nullptr)
+      : CellRunner(cell), layer_(layer), w_(w), fp8_(fp8), backward_(backward) {}
 
   [[nodiscard]] const LayerSpec& layer() const { return layer_; }
   [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
   [[nodiscard]] const TensorView& gradient(NormId id) const { return backward_->gradients[id]; }
 
+  /// Rounds the weights whose products multiply codes, and transposes their codes where the layer
+  /// goes backward. It comes before the first cell of a visit.
+  void round_weights() const {
+    for (const Linear& linear : layer_.linears) {
+      if (linear.products == Products::kPlain) continue;
+      const auto id = static_cast<std::size_t>(linear.id);
+      const Fp8Codes& w = fp8_->weights[id];
+      const Fp8Codes& t = fp8_->transposed[id];
+      (*this)(QuantizeFp8Rows{.x = w_[linear.id], .q = w.q, .scale = w.scale});
+      if (backward_ == nullptr) continue;
+      (*this)(TransposeFp8{.w = w.q, .scale = w.scale, .t = t.q, .t_scale = t.scale});
+    }
+  }
+  /// Lets the operator that writes y, which the linear reads next, write it in codes if it reads
+  /// those. Where nothing goes backward nobody else reads y.
+  template <Op O>
+  void round_input(LinearId id, O& op) const {
+    if (!multiplies_codes(id)) return;
+    const Fp8Codes codes = input_codes(id, op.y.rows());
+    op.y8 = codes.q;
+    op.y_scale = codes.scale;
+    if (backward_ == nullptr) op.y = {};
+  }
+  /// Lets the backward of a norm write in codes the gradient that the linear's reads next.
+  void round_gradient(LinearId id, RmsNormBackward& op) const {
+    if (!multiplies_codes(id)) return;
+    const Fp8Codes codes = gradient_codes(id, op.dx.rows());
+    op.dx8 = codes.q;
+    op.dx_scale = codes.scale;
+  }
+  void round_gradient(LinearId id, SwigluBackward& op) const {
+    if (!multiplies_codes(id)) return;
+    const Fp8Codes codes = gradient_codes(id, op.d_y.rows());
+    op.d_gate_up8 = codes.q;
+    op.d_gate_up_scale = codes.scale;
+  }
+
   /// y [N, out] = the linear of x [N, in].
-  void linear(LinearId id, const ConstTensorView& x, const TensorView& y) const {
-    CellRunner::linear(x, w_[id], y, multiplier(id), w_.bias(id));
+  void linear(LinearId id, const ConstTensorView& x, const TensorView& y,
+              Rounded rounded = Rounded::kNotYet) const {
+    if (!multiplies_codes(id)) {
+      return CellRunner::linear(x, w_[id], y, multiplier(id), w_.bias(id));
+    }
+    const Fp8Codes codes = input_codes(id, y.rows());
+    if (rounded == Rounded::kNotYet) round(x, codes);
+    product(codes, fp8_->weights[index(id)], y, MatmulUpdate::kOverwrite, multiplier(id));
+    if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
   }
   /// Runs the linear with what is around it so that a row does not depend on the others. Products
   /// that promise that know no bias, so it and what comes after it run by themselves.
@@ -119,12 +179,27 @@ class LayerRunner : public CellRunner {
     if (around.residual.a) (*this)(around.residual);
   }
   /// dx [N, in] becomes the gradient of x, where dy [N, out] is that of y.
-  void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx) const {
-    CellRunner::input_gradient(dy, w_[id], dx, multiplier(id));
+  void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx,
+                      Rounded rounded = Rounded::kNotYet) const {
+    if (!multiplies_codes(id)) {
+      return CellRunner::input_gradient(dy, w_[id], dx, multiplier(id));
+    }
+    const Fp8Codes codes = gradient_codes(id, dy.rows());
+    if (rounded == Rounded::kNotYet) round(dy, codes);
+    product(codes, fp8_->transposed[index(id)], dx, MatmulUpdate::kOverwrite, multiplier(id));
   }
   /// Adds to the gradients of the linear's weights and of its bias.
   void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
-    CellRunner::weight_gradient(dy, x, backward_->gradients[id], multiplier(id));
+    const TensorView& dw = backward_->gradients[id];
+    if (layer_.linear(id).products == Products::kFp8All) {
+      const Fp8Codes dy_columns = fp8_->dy_columns.shaped(dy.shape[1], dy.rows());
+      const Fp8Codes x_columns = fp8_->x_columns.shaped(x.shape[1], x.rows());
+      (*this)(QuantizeFp8Columns{.x = dy, .q = dy_columns.q, .scale = dy_columns.scale});
+      (*this)(QuantizeFp8Columns{.x = x, .q = x_columns.q, .scale = x_columns.scale});
+      product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
+    } else {
+      CellRunner::weight_gradient(dy, x, dw, multiplier(id));
+    }
     const TensorView& d_bias = backward_->gradients.bias(id);
     if (!d_bias) return;
     const TensorView& partials = backward_->bias_partials;
@@ -176,10 +251,25 @@ class LayerRunner : public CellRunner {
   }
 
  private:
+  static constexpr std::size_t index(LinearId id) { return static_cast<std::size_t>(id); }
   [[nodiscard]] double multiplier(LinearId id) const { return layer_.linear(id).multiplier; }
+  [[nodiscard]] bool multiplies_codes(LinearId id) const {
+    return layer_.linear(id).products != Products::kPlain;
+  }
+  /// Returns where the codes of a linear's x, or of the gradient of its y, are for so many tokens.
+  [[nodiscard]] Fp8Codes input_codes(LinearId id, std::int64_t tokens) const {
+    return fp8_->rows.shaped(tokens, layer_.linear(id).in);
+  }
+  [[nodiscard]] Fp8Codes gradient_codes(LinearId id, std::int64_t tokens) const {
+    return fp8_->rows.shaped(tokens, layer_.linear(id).out);
+  }
+  void round(const ConstTensorView& x, const Fp8Codes& codes) const {
+    (*this)(QuantizeFp8Rows{.x = x, .q = codes.q, .scale = codes.scale});
+  }
 
   const LayerSpec& layer_;
   const LayerWeights& w_;
+  const Fp8Scratch* fp8_;
   const LayerBackward* backward_;
 };
 

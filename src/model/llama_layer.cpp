@@ -123,6 +123,15 @@ void differentiate_heads(const LayerRunner& run, const LlamaScratch& s, const Te
   }
 }
 
+/// Runs the MLP from [gate | up] to y.
+void run_down(const LayerRunner& run, const LlamaScratch& s, const KeptActivations& a,
+              const TensorView& y) {
+  SwigluForward swiglu{.gate_up = a.gate_up, .y = s.act, .activation = run.layer().activation};
+  run.round_input(LinearId::kDown, swiglu);
+  run(swiglu);
+  run.linear(LinearId::kDown, s.act, y, Rounded::kAlready);
+}
+
 /// Gives everybody the same address, where only shapes are looked at: a view without one would
 /// count as left out.
 class OneAddress final : public Allocator {
@@ -172,8 +181,14 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
   const LayerSpec& layer = run.layer();
   const AttentionSpec& attention = layer.attention;
 
-  if (layer.has(NormId::kAttention)) run(run.norm(NormId::kAttention, x, s.n1, s.rstd1, spec_));
-  if (!there.qkv) run.linear(LinearId::kQkv, attention_input(s, x), a.qkv);
+  Rounded rounded = Rounded::kNotYet;
+  if (layer.has(NormId::kAttention)) {
+    RmsNormForward norm = run.norm(NormId::kAttention, x, s.n1, s.rstd1, spec_);
+    if (!there.qkv) run.round_input(LinearId::kQkv, norm);
+    run(norm);
+    rounded = Rounded::kAlready;
+  }
+  if (!there.qkv) run.linear(LinearId::kQkv, attention_input(s, x), a.qkv, rounded);
   std::optional<Rope> turn;
   if (attention.rotates) {
     turn = rope_of(attention, rotated(s, a), memory_.rope, batch.positions);
@@ -190,6 +205,7 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
   // What `mid` holds by now is still to be added to x, unless it was kept as the sum.
   const bool adds = normed || !there.x_mid;
   const TensorView& mid = mid_of(s, a);
+  rounded = Rounded::kNotYet;
   if (layer.has(NormId::kMlp)) {
     // The norm reads the rounded sum, so its bits are the same whether the sum is there or made
     // now.
@@ -199,36 +215,47 @@ void Llama::layer_activations(const LayerRunner& run, const CellBatch& batch, Co
       norm.residual = mid;
       norm.sum = mid;
     }
+    if (!there.gate_up) run.round_input(LinearId::kGateUp, norm);
     run(norm);
+    rounded = Rounded::kAlready;
   } else if (adds) {
     run(ResidualAdd{.a = x, .b = mid, .y = mid});
   }
-  if (!there.gate_up) run.linear(LinearId::kGateUp, mlp_input(layer, s, a), a.gate_up);
+  if (!there.gate_up) run.linear(LinearId::kGateUp, mlp_input(layer, s, a), a.gate_up, rounded);
 }
 
 /// Normalises what the MLP gives, a.down, into y, and makes it first unless it is `there`.
 void Llama::mlp_output(const LayerRunner& run, const KeptActivations& there,
                        const KeptActivations& a, const TensorView& y) {
   const LlamaScratch& s = memory_.scratch;
-  if (!there.down) {
-    run(SwigluForward{.gate_up = a.gate_up, .y = s.act, .activation = run.layer().activation});
-    run.linear(LinearId::kDown, s.act, a.down);
-  }
+  if (!there.down) run_down(run, s, a, a.down);
   run(run.norm(NormId::kMlpOut, a.down, y, s.out_rstd2, spec_));
+}
+
+void Llama::begin_layer_forward(Stream& compute, int layer, const LayerWeights& w, const Tag& tag) {
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &memory_.scratch.fp8);
+  run.round_weights();
+}
+
+void Llama::begin_layer_backward(Stream& compute, int layer, const LayerWeights& w,
+                                 const LayerGradients& dw, const Tag& tag) {
+  const LlamaScratch& s = memory_.scratch;
+  const LayerBackward backward{.gradients = dw, .bias_partials = s.bias_partials};
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s.fp8, &backward);
+  run.round_weights();
 }
 
 void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, const CellBatch& batch,
                           ConstTensorView x, const KeptActivations& kept, TensorView y,
                           const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
   const LlamaScratch& s = memory_.scratch;
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s.fp8);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, {}, a);
   if (run.layer().has(NormId::kMlpOut)) {
     mlp_output(run, {}, a, y);
   } else {
-    run(SwigluForward{.gate_up = a.gate_up, .y = s.act, .activation = run.layer().activation});
-    run.linear(LinearId::kDown, s.act, y);
+    run_down(run, s, a, y);
   }
   run(ResidualAdd{.a = mid_of(s, a), .b = y, .y = y});
 }
@@ -242,24 +269,30 @@ void Llama::mlp_backward(const LayerRunner& run, const KeptActivations& there,
   const bool normed = layer.has(NormId::kMlpOut);
   if (normed) {
     mlp_output(run, there, a, s.d_mid);
-    run(run.norm_backward(NormId::kMlpOut,
-                          {.dy = d, .x = a.down, .rstd = s.out_rstd2, .dx = s.d_mid}, s, spec_));
+    RmsNormBackward norm = run.norm_backward(
+        NormId::kMlpOut, {.dy = d, .x = a.down, .rstd = s.out_rstd2, .dx = s.d_mid}, s, spec_);
+    run.round_gradient(LinearId::kDown, norm);
+    run(norm);
   }
   const TensorView& d_down = normed ? s.d_mid : d;
-  run.input_gradient(LinearId::kDown, d_down, s.act);
-  run(SwigluBackward{.d_y = s.act,
-                     .gate_up = a.gate_up,
-                     .d_gate_up = a.gate_up,
-                     .y = s.act,
-                     .activation = layer.activation});
+  run.input_gradient(LinearId::kDown, d_down, s.act, normed ? Rounded::kAlready : Rounded::kNotYet);
+  SwigluBackward swiglu{.d_y = s.act,
+                        .gate_up = a.gate_up,
+                        .d_gate_up = a.gate_up,
+                        .y = s.act,
+                        .activation = layer.activation};
+  run.round_gradient(LinearId::kGateUp, swiglu);
+  run(swiglu);
   run.weight_gradient(LinearId::kDown, d_down, s.act);
-  run.input_gradient(LinearId::kGateUp, a.gate_up, s.d_mid);
+  run.input_gradient(LinearId::kGateUp, a.gate_up, s.d_mid, Rounded::kAlready);
   run.weight_gradient(LinearId::kGateUp, a.gate_up, mlp_input(layer, s, a));
   if (!layer.has(NormId::kMlp)) return run(ResidualAdd{.a = d, .b = s.d_mid, .y = s.d_mid});
-  run(run.norm_backward(
+  RmsNormBackward norm = run.norm_backward(
       NormId::kMlp,
       {.dy = s.d_mid, .x = mid_of(s, a), .rstd = s.rstd2, .d_residual = d, .dx = s.d_mid}, s,
-      spec_));
+      spec_);
+  if (!layer.has(NormId::kAttentionOut)) run.round_gradient(LinearId::kAttentionOut, norm);
+  run(norm);
 }
 
 void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
@@ -267,7 +300,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
                            const KeptActivations& kept, TensorView d, const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
   const LayerBackward backward{.gradients = dw, .bias_partials = s.bias_partials};
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &backward);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s.fp8, &backward);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
   mlp_backward(run, kept, a, d);
@@ -276,12 +309,16 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
   // and then of what attention reads.
   const bool normed = run.layer().has(NormId::kAttentionOut);
   if (normed) {
-    run(run.norm_backward(NormId::kAttentionOut,
-                          {.dy = s.d_mid, .x = a.x_mid, .rstd = s.out_rstd1, .dx = s.n2}, s,
-                          spec_));
+    RmsNormBackward norm =
+        run.norm_backward(NormId::kAttentionOut,
+                          {.dy = s.d_mid, .x = a.x_mid, .rstd = s.out_rstd1, .dx = s.n2}, s, spec_);
+    run.round_gradient(LinearId::kAttentionOut, norm);
+    run(norm);
   }
   const TensorView& d_out = normed ? s.n2 : s.d_mid;
-  run.input_gradient(LinearId::kAttentionOut, d_out, s.d_o);
+  const bool by_norm = normed || run.layer().has(NormId::kMlp);
+  run.input_gradient(LinearId::kAttentionOut, d_out, s.d_o,
+                     by_norm ? Rounded::kAlready : Rounded::kNotYet);
   run.weight_gradient(LinearId::kAttentionOut, d_out, a.o);
   AttentionBackward attention = attention_backward(run.layer().attention, s, a, batch.segments);
   Rope turn_back = rope_of(run.layer().attention, s.d_qkv, memory_.rope, batch.positions);

@@ -79,6 +79,7 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   if (spec.logits_cap > 0) head_d_logits = make("scratch.d_logits", x, logits);
   head_rstd = make("scratch.head_rstd", a, {z.head_chunk});
   head_lse = make("scratch.head_lse", a, {z.head_chunk});
+  fp8 = Fp8Scratch(spec, n, memory);
 }
 
 }  // namespace strata

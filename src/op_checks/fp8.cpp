@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "op_checks/fp8_reference.h"
 #include "op_checks/texts.h"
 #include "strata/base/random.h"
 #include "strata/op_checks/checks.h"
+#include "strata/op_checks/fp8_reference.h"
 #include "strata/op_checks/reference.h"
 
 namespace strata {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "op_checks/fp8_reference.h"
 #include "op_checks/texts.h"
 #include "strata/op_checks/checks.h"
+#include "strata/op_checks/fp8_reference.h"
 #include "strata/op_checks/reference.h"
 
 namespace strata {

@@ -1,7 +1,7 @@
 // Rounds rows to e4m3 for checks: scales are searched, and codes are looked up in a
 // table that is made from the definition of the format, all in f64.
 
-#include "op_checks/fp8_reference.h"
+#include "strata/op_checks/fp8_reference.h"
 
 #include <algorithm>
 #include <array>

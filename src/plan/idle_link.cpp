@@ -17,6 +17,20 @@ namespace {
 /// that spills may fill: the rest is for what is not in the model.
 constexpr double kComputeShare = 0.65;
 constexpr double kLinkShare = 0.8;
+/// How much faster products of codes are (docs/prediction.md).
+constexpr double kCodesGain = 1.75;
+
+/// Returns the FLOPs of a token that all layers save together because products of codes are faster,
+/// counted as those of bf16.
+double flops_saved(const ModelSpec& spec) {
+  double saved = 0;
+  for (int i = 0; i < spec.layers(); ++i) {
+    for (const Linear& linear : spec.layer(i).linears) {
+      if (linear.products != Products::kPlain) saved += linear.flops() * (1 - 1 / kCodesGain);
+    }
+  }
+  return saved;
+}
 
 /// Returns the bytes that may cross the link, each way, while a layer runs forward on one
 /// sub-batch. Absent if the device's speed is unknown.
@@ -28,6 +42,7 @@ std::optional<double> forward_link_bytes(const Setup& s) {
   // Of the last product nothing is kept, unless a norm reads it.
   if (!layer.has(NormId::kMlpOut)) flops = layer.linear(LinearId::kDown).flops();
   for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
+  flops -= flops_saved(s.spec) / s.spec.layers();
   const double forward_s =
       flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);
   const std::optional<double> given = s.hardware.link_gbs;

@@ -9,6 +9,27 @@
 
 namespace strata {
 
+namespace {
+
+/// Returns a line about the linears whose products multiply codes; empty if there are none.
+std::string products_text(const ModelSpec& spec) {
+  int linears = 0;
+  int codes = 0;
+  bool all = false;
+  for (int i = 0; i < spec.layers(); ++i) {
+    for (const Linear& linear : spec.layer(i).linears) {
+      ++linears;
+      if (linear.products != Products::kPlain) ++codes;
+      all = all || linear.products == Products::kFp8All;
+    }
+  }
+  if (codes == 0) return {};
+  return "products in e4m3: those of " + std::to_string(codes) + " of " + std::to_string(linears) +
+         " linears" + (all ? "" : ", gradients of weights in bf16") + "\n";
+}
+
+}  // namespace
+
 std::string Setup::kept_text() const {
   std::string text = std::to_string(kept.levels.size()) + " cells:";
   const char* separator = " ";
@@ -45,7 +66,7 @@ std::string Setup::to_string() const {
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks: " + state_text() + "\n" + saves_text() +
-         (samples ? "samples: " + samples_text(*samples) + "\n" : "") +
+         products_text(spec) + (samples ? "samples: " + samples_text(*samples) + "\n" : "") +
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 

@@ -55,6 +55,8 @@ void Schedule::embedding_forward(const BatchLease& batch, int pass) {
 void Schedule::layer_forward(int layer, const BatchLease& batch, int pass) {
   const UnitId unit = Walk::unit_of(layer);
   const UnitLease weights = acquire(unit, {.phase = "forward", .pass = pass});
+  s_.model.begin_layer_forward(compute_, layer, weights.views.layer,
+                               {"forward", pass, unit.value(), -1});
   for (int cell = 0; cell < walk_.cells; ++cell) {
     const Tag tag{"forward", pass, unit.value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
@@ -100,8 +102,10 @@ void Schedule::head(const BatchLease& batch, int pass) {
 void Schedule::layer_backward(int layer, const BatchLease& batch, int pass) {
   const UnitId unit = Walk::unit_of(layer);
   UnitLease weights = acquire(unit, {.phase = "backward", .pass = pass});
-  GradientLease gradients =
-      s_.gradients.acquire(unit, compute_, {"backward", pass, unit.value(), -1});
+  const Tag unit_tag{"backward", pass, unit.value(), -1};
+  GradientLease gradients = s_.gradients.acquire(unit, compute_, unit_tag);
+  s_.model.begin_layer_backward(compute_, layer, weights.views.layer, gradients.views.layer,
+                                unit_tag);
   for (int cell = 0; cell < walk_.cells; ++cell) {
     const Tag tag{"backward", pass, unit.value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];

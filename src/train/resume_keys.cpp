@@ -18,6 +18,8 @@ constexpr KeyRule kRules[] = {
     {"run.epochs", KeyEffect::kFree},  // a run has steps when it is compared
     {"run.backend", KeyEffect::kFree},
     {"run.dtype", KeyEffect::kNumbers},
+    {"run.products", KeyEffect::kNumbers},
+    {"run.products_bf16", KeyEffect::kNumbers},
     {"run.output", KeyEffect::kFree},
     {"run.trace_step", KeyEffect::kFree},
     {"run.eval_every", KeyEffect::kFree},

@@ -12,7 +12,6 @@
 #include "strata/base/process.h"
 #include "strata/base/work_meter.h"
 #include "strata/launch/rank_agreement.h"
-#include "strata/model/families.h"
 #include "strata/train/save_room.h"
 #include "train/attended_share.h"
 #include "train/rank_machine.h"
@@ -69,7 +68,7 @@ void Session::build() {
   Lap lap;
   start_machine(work);
   startup_.machine_s = lap();
-  const ModelSpec spec = spec_of(config_.model.llama);
+  const ModelSpec spec = training_spec(config_);
   open_data(spec, work);
   startup_.data_s = lap();
   may_end();

@@ -172,6 +172,26 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"run.dtype=f64", "optimizer.moment_dtype=bf16"},
        "optimizer.moment_dtype: bf16 would undo run.dtype f64"},
       {{"run.dtype=f64", "optimizer.gradient_dtype=f32", "run.backend=cuda"}, "run.dtype: f64"},
+      {{"run.products=fp8", "run.dtype=f32"},
+       "run.products: in e4m3 stand in for products in bf16"},
+      {{"run.products=e5m2"}, "run.products: expected one of"},
+      {{R"(run.products_bf16=["down"])"}, "run.products_bf16: names what"},
+      {{"run.products=fp8", R"(run.products_bf16=["down", "mlp"])"},
+       "run.products_bf16: has \"mlp\"; name linears (qkv, attention_out, gate_up, down) or layers "
+       "(layers.0 to layers.1)"},
+      {{"run.products=fp8", R"(run.products_bf16=["layers.2"])"}, "has \"layers.2\""},
+      {{"run.products=fp8", R"(run.products_bf16=["layers.01"])"}, "has \"layers.01\""},
+      {{"run.products=fp8", R"(run.products_bf16=["layers.-1"])"}, "has \"layers.-1\""},
+      {{"run.products=fp8", R"(run.products_bf16=["layers.99999999999999999999"])"},
+       "has \"layers.99999999999999999999\""},
+      {{"run.products=fp8", "run.backend=cuda", "model.hidden_size=40", "model.head_dim=8"},
+       "run.products: in e4m3 need model.hidden_size to be a multiple of 16"},
+      {{"run.products=fp8", "run.backend=cuda", "model.intermediate_size=56"},
+       "run.products: in e4m3 need model.intermediate_size to be"},
+      {{"run.products=fp8", "run.backend=cuda", "model.head_dim=6"},
+       "run.products: in e4m3 need the width of queries to be"},
+      {{"run.products=fp8_all", "run.backend=cuda", "data.sequence_length=60", "schedule.rows=2"},
+       "run.products: \"fp8_all\" sums over the tokens of a sub-batch"},
       {{"kernels.attention=cudnn", "run.backend=cpu"}, "kernels.attention: \"cudnn\" needs a GPU"},
       {{"kernels.attention=cudnn", "run.backend=cuda", "run.dtype=f32"},
        "kernels.attention: \"cudnn\" computes in bf16 only"},
@@ -390,6 +410,13 @@ TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({"model.head_dim=258", "run.backend=cpu"}) == "no error");
   CHECK(complaint({"model.head_dim=256", "run.backend=cuda"}) == "no error");
   CHECK(complaint({"schedule.passes=65536", "schedule.sub_batches=349525"}) == "no error");
+  CHECK(complaint({"run.products=fp8_all", R"(run.products_bf16=["down", "layers.0", "layers.1"])",
+                   "run.backend=cuda", "data.sequence_length=60", "schedule.rows=4"}) ==
+        "no error");
+  CHECK(complaint({"run.products=fp8", "data.sequence_length=59", "run.backend=cuda"}) ==
+        "no error");
+  CHECK(complaint({"run.products=fp8_all", "data.sequence_length=59", "run.backend=cpu",
+                   "model.head_dim=6"}) == "no error");
 }
 
 TEST_CASE("a backend that was found is held to its rules") {

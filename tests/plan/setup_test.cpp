@@ -57,6 +57,50 @@ std::size_t log_bytes(const Setup& s, BlockId block) {
 
 }  // namespace
 
+TEST_CASE("codes of products take what the widest linears need, and nothing without them") {
+  RunConfig config = on_arrival_config(3);
+  config.schedule.rows = 4;  // 28 tokens; C 20, F 27, queries 24, queries, keys and values 48
+  const auto bytes = [&](const std::string& name) {
+    return make_setup(config, 0, 1, {}).plan.bytes(Space::kDevice, "scratch.fp8_" + name);
+  };
+  const auto sum = [](std::initializer_list<std::size_t> tensors) {
+    std::size_t all = 0;
+    for (const std::size_t tensor : tensors) all += round_up(tensor, Arena::kAlignment);
+    return all;
+  };
+  const std::vector<std::string> names{
+      "weights",          "weights_scale", "transposed",      "rows",       "rows_scale",
+      "transposed_scale", "x_columns",     "x_columns_scale", "dy_columns", "dy_columns_scale"};
+  const std::size_t plain = make_setup(config, 0, 1, {}).device_bytes();
+  for (const std::string& name : names) CHECK(bytes(name) == 0);
+  config.run.products = Products::kFp8;
+  const std::size_t weights = sum({48 * 20, 20 * 24, 54 * 20, 20 * 27});
+  CHECK(bytes("weights") == weights);
+  CHECK(bytes("transposed") == weights);
+  CHECK(bytes("weights_scale") == sum({4 * 48, 4 * 20, 4 * 54, 4 * 20}));
+  CHECK(bytes("transposed_scale") == sum({4 * 20, 4 * 24, 4 * 20, 4 * 27}));
+  CHECK(bytes("rows") == sum({28 * 54}));
+  CHECK(bytes("rows_scale") == sum({4 * 28}));
+  CHECK(bytes("x_columns") == 0);
+  config.run.products = Products::kFp8All;
+  CHECK(bytes("x_columns") == sum({27 * 28}));
+  CHECK(bytes("dy_columns") == sum({54 * 28}));
+  CHECK(bytes("dy_columns_scale") == sum({4 * 54}));
+  std::size_t listed = 0;
+  for (const std::string& name : names) listed += bytes(name);
+  CHECK(make_setup(config, 0, 1, {}).device_bytes() == plain + listed);
+  CHECK_THAT(make_setup(config, 0, 1, {}).to_string(),
+             ContainsSubstring("products in e4m3: those of 12 of 12 linears\n"));
+  config.run.products_bf16 = {"gate_up", "layers.0"};
+  CHECK_THAT(make_setup(config, 0, 1, {}).to_string(),
+             ContainsSubstring("products in e4m3: those of 6 of 12 linears\n"));
+  CHECK(bytes("weights") == sum({48 * 20, 20 * 24, 20 * 27}));
+  CHECK(bytes("rows") == sum({28 * 48}));
+  CHECK(bytes("dy_columns") == sum({48 * 28}));
+  config.run.products_bf16 = {"layers.0", "layers.1", "layers.2"};
+  CHECK(make_setup(config, 0, 1, {}).device_bytes() == plain);
+}
+
 TEST_CASE("a third of the blocks is deferred, or what a gradient ring has slots for") {
   RunConfig config = on_arrival_config(16);
   const auto deferred = [&] { return make_setup(config, 0, 1, {}).choices.deferred_units; };

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "predict/paper_machines.h"
@@ -46,6 +47,11 @@ std::vector<Case> cases() {
     all.push_back(std::move(c));
   };
   add("plain", [](RunConfig&) {});
+  add("codes", [](RunConfig& c) {
+    c.run.dtype = DType::kBF16;
+    c.run.products = Products::kFp8All;
+    c.run.products_bf16 = {"layers.1", "down"};
+  });
   add("bf16, kept", [](RunConfig& c) {
     c.run.dtype = DType::kBF16;
     c.optimizer.gradient_dtype = DType::kBF16;
@@ -275,6 +281,36 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
   const double counted = flops_per_token(spec_of(config.model.llama), config.data.sequence_length) *
                          static_cast<double>(config.step_tokens(1));
   CHECK(std::abs(flops / counted - 1) < 1e-12);
+}
+
+TEST_CASE("products of codes take less time, and those that stay in bf16 as much as before") {
+  RunConfig config = fast_machine();
+  config.run.dtype = DType::kBF16;
+  config.hardware.product_tflops = 1e-6;  // all else takes next to nothing
+  config.schedule.activations = KeepLevel::kFull;
+  const auto step_s = [&](Products products, std::vector<std::string> bf16 = {}) {
+    config.run.products = products;
+    config.run.products_bf16 = std::move(bf16);
+    return predict_on_paper(config).step_s;
+  };
+  const LlamaConfig& m = config.model.llama;
+  const LayerSpec layer = spec_of(m).common();
+  const auto layers = static_cast<double>(m.num_hidden_layers);
+  const double flops =
+      layer.linear(LinearId::kQkv).flops() + layer.linear(LinearId::kAttentionOut).flops() +
+      layer.linear(LinearId::kGateUp).flops() + layer.linear(LinearId::kDown).flops();
+  const double plain_s = step_s(Products::kPlain);
+  // A linear has three products of so many FLOPs a token.
+  const auto check = [&](double codes_s, double products, double of_layers, double of_token) {
+    const double tokens = static_cast<double>(config.step_tokens(1));
+    const double saved_s = products * of_layers * of_token * tokens * (1 - 1 / 1.75) / 1e6;
+    CHECK(std::abs((plain_s - codes_s) / saved_s - 1) < 0.01);
+  };
+  check(step_s(Products::kFp8), 2, layers, flops);
+  check(step_s(Products::kFp8All), 3, layers, flops);
+  check(step_s(Products::kFp8All, {"layers.1"}), 3, layers - 1, flops);
+  check(step_s(Products::kFp8, {"qkv", "attention_out", "gate_up"}), 2, layers,
+        layer.linear(LinearId::kDown).flops());
 }
 
 TEST_CASE("products that are slow enough are the whole step") {

@@ -322,10 +322,13 @@ Mode plain_mode(const Mode& mode) {
   RunConfig& p = plain.config;
   p.run.steps = c.run.steps;
   p.run.dtype = c.run.dtype;
+  p.run.products = c.run.products;
+  p.run.products_bf16 = c.run.products_bf16;
   p.model = c.model;
   p.data = c.data;
   // Sub-batches of several ranks take turns in the rows: their number says who gets which.
-  p.schedule.sub_batches = mode.ranks == 1 ? 1 : c.schedule.sub_batches;
+  const bool joins = mode.ranks == 1 && c.run.products != Products::kFp8All;
+  p.schedule.sub_batches = joins ? 1 : c.schedule.sub_batches;
   p.schedule.rows = c.schedule.rows * c.schedule.sub_batches / p.schedule.sub_batches;
   p.schedule.passes = c.schedule.passes;
   p.schedule.activations = KeepLevel::kRecompute;

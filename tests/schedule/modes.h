@@ -38,11 +38,16 @@ struct Mode {
 [[nodiscard]] std::vector<Mode> update_modes();
 /// Returns the same for speculative updates, each with all three norms to clip to.
 [[nodiscard]] std::vector<Mode> speculative_modes();
+/// Returns the modes in bf16 with products of codes, of both kinds and with something left out in
+/// turn. Memory limits are moved by what codes take; a row of another dtype that has one is left
+/// out.
+[[nodiscard]] std::vector<Mode> in_fp8(std::vector<Mode> modes);
 
 /// Returns the run that a mode must equal bit for bit. It recomputes, keeps the state on the host
 /// and updates it before use, in one sub-batch and with room for everything. What it takes from the
 /// mode is all that may change a bit: model, data, dtypes, clipping, passes, ranks, and with
-/// boundaries in int8 the level up to which cells keep or spill.
+/// boundaries in int8 the level up to which cells keep or spill. Gradients of weights of codes are
+/// those of the mode's sub-batches, whose columns have scales of their own.
 [[nodiscard]] Mode plain_mode(const Mode& mode);
 
 }  // namespace strata::test

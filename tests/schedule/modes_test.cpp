@@ -19,6 +19,7 @@
 #include "strata/base/bytes.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
+#include "support/tiny_model.h"
 
 namespace strata::test {
 namespace {
@@ -166,26 +167,16 @@ int check_modes(const std::vector<Mode>& modes, const Sample& sample) {
   return mixed;
 }
 
-/// Returns the modes with a model whose layers have all that families add to a LLaMA's: norms on
-/// both sides and of heads, biases, windows in layers that rotate otherwise, and a cap of logits.
+/// Returns the modes with a model whose layers have all that families add to a LLaMA's.
 std::vector<Mode> of_richest_family(std::vector<Mode> modes) {
-  for (Mode& mode : modes) {
-    LlamaConfig& m = mode.config.model.llama;
-    m.model_type = ModelType::kGemma3;
-    m.attention_bias = true;
-    m.sliding_window = 3;
-    m.layer_types.emplace(static_cast<std::size_t>(m.num_hidden_layers), kWindowLayer);
-    m.layer_types->at(1) = kFullLayer;
-    m.rope_local_base_freq = 100;
-    m.query_pre_attn_scalar = 5;
-    m.final_logit_softcapping = 4;
-  }
+  for (Mode& mode : modes) enrich(mode.config.model.llama);
   return modes;
 }
 
 // Strides have no factor in common with the lengths of the loops that make the tables.
 constexpr std::size_t kStateStride = 19;
 constexpr std::size_t kFamilyStride = 37;
+constexpr std::size_t kFp8Stride = 43;
 constexpr std::size_t kCellStride = 11;
 constexpr std::size_t kUpdateStride = 17;
 constexpr std::size_t kSpeculativeStride = 5;
@@ -222,6 +213,13 @@ TEST_CASE(
   check_modes(of_richest_family(state_modes()), {.stride = kFamilyStride});
 }
 
+TEST_CASE("modes whose products multiply codes train as their plain runs do, without a race") {
+  check_modes(in_fp8(state_modes()), {.stride = kFp8Stride});
+  check_modes(in_fp8(cell_modes()), {.stride = kFp8Stride});
+  check_modes(in_fp8(update_modes()), {.stride = kFp8Stride});
+  check_modes(in_fp8(of_richest_family(state_modes())), {.stride = 2 * kFp8Stride});
+}
+
 TEST_CASE("modes of slots and of what cells keep train as their plain runs do, without a race") {
   check_modes(cell_modes(), {.stride = kCellStride});
 }
@@ -250,6 +248,16 @@ TEST_CASE("every mode of speculative updates trains as its plain run does", "[lo
 
 TEST_CASE("every mode of a model with windows and all norms trains as its plain run", "[long]") {
   check_modes(of_richest_family(state_modes()), {Rows::kOthers, kFamilyStride, 2});
+}
+
+TEST_CASE("every mode of states whose products multiply codes trains as its plain run", "[long]") {
+  check_modes(in_fp8(state_modes()), {Rows::kOthers, kFp8Stride, 2});
+  check_modes(in_fp8(update_modes()), {Rows::kOthers, kFp8Stride, 2});
+}
+
+TEST_CASE("every mode of cells whose products multiply codes trains as its plain run", "[long]") {
+  check_modes(in_fp8(cell_modes()), {Rows::kOthers, kFp8Stride, 2});
+  check_modes(in_fp8(of_richest_family(state_modes())), {Rows::kOthers, 2 * kFp8Stride, 1});
 }
 
 TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {

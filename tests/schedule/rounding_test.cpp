@@ -299,4 +299,28 @@ TEST_CASE("gradients through boundaries in int8 err in proportion to what int8 r
   CHECK(int8.norms <= kRoom * ratio * bf16.changes);
 }
 
+TEST_CASE("losses and gradients err in proportion to what products in e4m3 round off") {
+  // The yardstick is the run in bf16 again, whose numbers have 8 significant bits where codes have
+  // 4. It rounds all that products read, and more. Losses are means over tokens, whose errors may
+  // cancel in a run, so they are compared over steps that see ever other tokens.
+  RunConfig config = smooth_config(DType::kF64);
+  config.run.steps = 12;
+  config.optimizer.lr = 1e-4;  // so that runs do not part
+  config.optimizer.grad_clip = std::nullopt;
+  const Reference exact = initial_and_final(config);
+  config.run.dtype = DType::kBF16;
+  config.optimizer.gradient_dtype = DType::kF32;
+  const Distance bf16 = distance(run_tiny(config), exact.run, exact.initial);
+  constexpr double kRatio = 16;
+  for (const Products products : {Products::kFp8, Products::kFp8All}) {
+    config.run.products = products;
+    const Distance fp8 = distance(run_tiny(config), exact.run, exact.initial);
+    CAPTURE(fp8.losses, bf16.losses, fp8.changes, bf16.changes, fp8.norms, bf16.norms);
+    CHECK(fp8.changes > bf16.changes);
+    CHECK(fp8.losses <= kRoom * kRatio * bf16.losses);
+    CHECK(fp8.changes <= kRoom * kRatio * bf16.changes);
+    CHECK(fp8.norms <= kRoom * kRatio * bf16.norms);
+  }
+}
+
 }  // namespace strata::test

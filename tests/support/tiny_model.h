@@ -1,6 +1,8 @@
 // The smallest model that has every irregularity: the model of most tests above the operators.
 #pragma once
 
+#include <cstddef>
+
 #include "strata/model/config.h"
 
 namespace strata::test {
@@ -19,6 +21,19 @@ namespace strata::test {
   m.max_position_embeddings = 16;
   m.initializer_range = 0.2;
   return m;
+}
+
+/// Gives the layers all that families add to a LLaMA's: norms on both sides and of heads, biases,
+/// windows in layers that rotate otherwise, and a cap of logits.
+inline void enrich(LlamaConfig& m) {
+  m.model_type = ModelType::kGemma3;
+  m.attention_bias = true;
+  m.sliding_window = 3;
+  m.layer_types.emplace(static_cast<std::size_t>(m.num_hidden_layers), kWindowLayer);
+  m.layer_types->at(1) = kFullLayer;
+  m.rope_local_base_freq = 100;
+  m.query_pre_attn_scalar = 5;
+  m.final_logit_softcapping = 4;
 }
 
 }  // namespace strata::test

@@ -95,6 +95,8 @@ using Change = std::function<void(RunConfig&)>;
 const std::map<std::string, Change> kNumberChanges{
     {"run.seed", [](RunConfig& c) { c.run.seed = 5; }},
     {"run.dtype", [](RunConfig& c) { c.run.dtype = DType::kF32; }},
+    {"run.products", [](RunConfig& c) { c.run.products = Products::kFp8; }},
+    {"run.products_bf16", [](RunConfig& c) { c.run.products_bf16 = {"down"}; }},
     {"data.train", [](RunConfig& c) { c.data.train = "other.bin"; }},
     {"data.sequence_length", [](RunConfig& c) { c.data.sequence_length = 6; }},
     {"data.dtype", [](RunConfig& c) { c.data.dtype = TokenFormat::kU16; }},

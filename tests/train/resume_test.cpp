@@ -116,6 +116,30 @@ TEST_CASE("runs of all numbers go on in every placement", "[slow]") {
   check_resumes_everywhere(all, 3);
 }
 
+TEST_CASE("a run with products in e4m3 goes on with the same bits, and also in bf16") {
+  RunConfig config = save_config({.dtype = DType::kBF16});
+  for (const Products products : {Products::kFp8, Products::kFp8All}) {
+    for (const int ranks : {1, 2}) {
+      config = save_config({.dtype = DType::kBF16, .ranks = ranks});
+      config.run.products = products;
+      check_resumes(config, config, ranks, 2);
+    }
+  }
+  // Its checkpoints are those of any run, so what they hold does not depend on what comes next.
+  MemoryFiles files(kRunFolder);
+  const SavedRun codes =
+      train_and_save(config, 1, files, {.after = {2}, .at_end = true, .steps = kSteps});
+  RunConfig plain = config;
+  plain.run.products = Products::kPlain;
+  const SavedRun back = train_and_save(plain, 1, files, {.from = 2, .steps = kSteps});
+  REQUIRE(back.run.losses.size() == 2);
+  const std::vector<double> in_codes = since(codes.run.losses, 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(back.run.losses[i] != in_codes[i]);
+    CHECK(std::abs(back.run.losses[i] / in_codes[i] - 1) < 0.0625);  // what a number is rounded by
+  }
+}
+
 TEST_CASE("a run on a mixture of sources goes on with the samples that come next") {
   const ScratchFolder folder;
   const int ranks = 2;

@@ -21,6 +21,7 @@
 #include "strata/device/device.h"
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
+#include "strata/model/products.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/timing.h"
@@ -126,6 +127,8 @@ struct RunSection {
   std::optional<double> epochs;  ///< in place of steps, until they are worked out of it
   BackendChoice backend = BackendChoice::kAuto;
   DType dtype = DType::kBF16;  ///< of weights and activations in compute: bf16, f32 or f64
+  Products products = Products::kPlain;    ///< what products of layers multiply
+  std::vector<std::string> products_bf16;  ///< linears and layers that are left out of that
   std::string output = "runs/default";
   std::optional<std::int64_t> trace_step;   ///< step, from 1, whose trace is written
   std::int64_t eval_every = 0;              ///< steps between validations; 0: never

@@ -74,6 +74,12 @@ class Llama {
   /// Adds dy [N, C] X to the gradient of these rows.
   void embedding_backward(Stream& compute, const EmbeddingGradients& dw, const CellBatch& batch,
                           ConstTensorView dy, const Tag& tag);
+  /// Comes before layer_forward of the first cell of a visit of the layer: rounds the weights whose
+  /// products multiply codes.
+  void begin_layer_forward(Stream& compute, int layer, const LayerWeights& w, const Tag& tag);
+  /// The same for layer_backward.
+  void begin_layer_backward(Stream& compute, int layer, const LayerWeights& w,
+                            const LayerGradients& dw, const Tag& tag);
   /// y = layer(x), where x and y are [N, C] X and distinct, for the layer of this number. Writes
   /// every tensor that `kept` has.
   void layer_forward(Stream& compute, int layer, const LayerWeights& w, const CellBatch& batch,

@@ -11,6 +11,7 @@
 
 #include "strata/base/tensor.h"
 #include "strata/device/allocator.h"
+#include "strata/model/fp8_scratch.h"
 #include "strata/model/kept_activations.h"
 #include "strata/model/spec.h"
 
@@ -64,6 +65,7 @@ struct LlamaScratch {
   TensorView head_d_logits;  ///< as head_logits, where logits are capped; else absent
   TensorView head_rstd;      ///< [head_chunk] A
   TensorView head_lse;       ///< [head_chunk] A
+  Fp8Scratch fp8;            ///< comes last
 };
 
 /// The tables of one rotary embedding on the device, and pinned memory through which they go there.

@@ -70,6 +70,13 @@ static_assert(kNormNames[kNorms - 1].value == NormId(kNorms - 1));
 /// Returns the name of its segment.
 [[nodiscard]] std::string_view name_of(NormId id);
 
+/// What the products of a linear multiply. Codes in e4m3 have the scales of strata/ops/fp8.h.
+enum class Products : std::uint8_t {
+  kPlain,   ///< numbers of the compute dtype
+  kFp8,     ///< codes, but for the gradient of the weights
+  kFp8All,  ///< codes
+};
+
 /// A linear layer. The names of its sources go on after ModelSpec::layer_prefix and the number of
 /// the layer.
 struct Linear {
@@ -79,6 +86,7 @@ struct Linear {
   std::vector<SourceTensor> sources;       ///< one below the other
   std::vector<SourceTensor> bias_sources;  ///< vectors, one after the other; empty: no bias
   double multiplier = 1;                   ///< of y; not 0, and 1 where there is a bias
+  Products products = Products::kPlain;    ///< which with_products() changes
 
   /// Returns the elements of the matrix.
   [[nodiscard]] std::int64_t elements() const { return in * out; }

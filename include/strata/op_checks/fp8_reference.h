@@ -1,5 +1,5 @@
-// Rows as e4m3 by the definitions of strata/ops/fp8.h. Nothing is shared
-// with the code under test.
+// Rows as e4m3 by the definitions of strata/ops/fp8.h. Nothing is shared with the code under
+// test.
 #pragma once
 
 #include <cstdint>
