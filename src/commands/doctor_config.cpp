@@ -128,6 +128,7 @@ void plan_rank(const RunConfig& config, const PlanOptions& options, Ranks& ranks
     throw ConfigError("run.backend: there is no GPU that this program can use; set it to \"auto\"");
   }
   config.validate_for(backend, "on this machine");
+  require_products(config.run.products, device);
   here.device = device.name;
   MachineMemory machine = planned_machine(backend, device);
   machine.ranks_on_host = ranks_on_host(options, ranks);

@@ -39,6 +39,15 @@ void say_cpu_instead(const CpuInstead& where, std::string_view option) {
             name, found, name);
 }
 
+void require_products(Products products, const DeviceInfo& device) {
+  constexpr int kHopper = 90;
+  const bool other = device.backend == "cuda" && device.capability != kHopper;
+  if (products == Products::kPlain || !other) return;
+  throw ConfigError("run.products: products in e4m3 need a GPU of compute capability 9.0, and " +
+                    device.name + " has " + std::to_string(device.capability / 10) + "." +
+                    std::to_string(device.capability % 10) + "; set it to \"bf16\"");
+}
+
 void require_built(BackendChoice choice, std::string_view option) {
   const bool built = build_info().backends.find("cuda") != std::string_view::npos;
   if (choice != BackendChoice::kCuda || built) return;

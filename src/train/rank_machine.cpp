@@ -95,6 +95,10 @@ RankMachine start_machine(const RunConfig& config, const SessionHooks& hooks, Ra
   RankMachine machine;
   machine.backend =
       hooks.make_backend ? hooks.make_backend(kind, options) : make_backend(kind, options);
+  if (config.run.products != Products::kPlain) {
+    const DeviceInfo device = machine.backend.device->info();
+    fail_together(ranks, [&] { require_products(config.run.products, device); });
+  }
   machine.collectives = hooks.make_collectives
                             ? hooks.make_collectives(groups, *machine.backend.device)
                             : make_group_collectives(groups, *machine.backend.device);

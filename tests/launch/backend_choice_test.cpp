@@ -26,4 +26,17 @@ TEST_CASE("a program for GPUs that finds none says so loudly, and refuses in a j
                         ContainsSubstring("run.backend=cpu"));
 }
 
+TEST_CASE("products in e4m3 are for GPUs of compute capability 9.0 and for the CPU") {
+  const DeviceInfo other{.backend = "cuda", .name = "RTX 4090", .capability = 89};
+  const DeviceInfo hopper{.backend = "cuda", .name = "H200", .capability = 90};
+  for (const Products products : {Products::kFp8, Products::kFp8All}) {
+    CHECK_THROWS_WITH(require_products(products, other),
+                      ContainsSubstring("run.products: ") && ContainsSubstring("9.0") &&
+                          ContainsSubstring("RTX 4090 has 8.9") && ContainsSubstring("\"bf16\""));
+    CHECK_NOTHROW(require_products(products, hopper));
+    CHECK_NOTHROW(require_products(products, {.backend = "cpu", .name = "a processor"}));
+  }
+  CHECK_NOTHROW(require_products(Products::kPlain, other));
+}
+
 }  // namespace strata

@@ -32,6 +32,7 @@ struct DeviceInfo {
   std::string uuid{};            ///< 32 hexadecimal digits; empty if unknown
   int driver_version = 0;        ///< CUDA version that the driver offers, as 12080; 0 if unknown
   int runtime_version = 0;       ///< CUDA version of the program's runtime, as 12080
+  int capability = 0;            ///< of CUDA devices, 10 * major + minor; 0 if unknown
 };
 
 /// How the lanes of the cpu backend execute. The numbers of a run do not depend on it.

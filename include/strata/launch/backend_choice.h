@@ -26,6 +26,10 @@ struct CpuInstead {
 /// of SLURM, whose hours would be spent on the CPU.
 void say_cpu_instead(const CpuInstead& where, std::string_view option);
 
+/// Throws ConfigError if these products of run.products are not for this device: codes in e4m3 are
+/// multiplied by GPUs of compute capability 9.0, and by the cpu backend.
+void require_products(Products products, const DeviceInfo& device);
+
 /// Throws ConfigError that begins with `option`, by which the backend was chosen, if this program
 /// was built without it. "auto" never chooses one that it lacks.
 void require_built(BackendChoice choice, std::string_view option);

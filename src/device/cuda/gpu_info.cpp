@@ -97,7 +97,8 @@ DeviceInfo gpu_properties(int device_index) {
           .pci_bus_id = pci_bus_id(device_index),
           .uuid = hexadecimal(properties.uuid),
           .driver_version = driver,
-          .runtime_version = runtime};
+          .runtime_version = runtime,
+          .capability = compute_capability(device_index)};
 }
 
 DeviceInfo gpu_info(int device_index) {
