@@ -147,10 +147,12 @@ class Product {
     const Scratch<A> scratch = Scratch<A>::of_this_thread();
     const std::int64_t stride = round_up_to(columns, kernel_.columns);
     std::fill_n(scratch.tile, round_up_to(rows, kernel_.rows) * stride, A{0});
+    const bool in_accumulator = op_.out.dtype == kDTypeOf<A>;
     if (op_.update == MatmulUpdate::kAccumulate) {
-      const Rows<const A> out(op_.out);
-      for (std::int64_t m = 0; m < rows; ++m) {
-        std::copy_n(out[m0 + m] + n0, columns, scratch.tile + m * stride);
+      if (in_accumulator) {
+        load<A>(scratch.tile, stride, m0, rows, n0, columns);
+      } else {
+        load<X>(scratch.tile, stride, m0, rows, n0, columns);
       }
     }
     for (std::int64_t k0 = 0; k0 < op_.k(); k0 += kDepth) {
@@ -166,7 +168,7 @@ class Product {
       }
     }
     if (op_.bias) add_bias(scratch.tile, stride, rows, n0, columns);
-    if (op_.out.dtype == kDTypeOf<A>) {
+    if (in_accumulator) {
       store<A>(scratch.tile, stride, m0, rows, n0, columns);
     } else {
       store<X>(scratch.tile, stride, m0, rows, n0, columns);
@@ -187,6 +189,17 @@ class Product {
     const X* bias = op_.bias.as<X>() + n0;
     for (std::int64_t m = 0; m < rows; ++m) {
       for (std::int64_t n = 0; n < columns; ++n) tile[m * stride + n] += static_cast<A>(bias[n]);
+    }
+  }
+
+  /// Begins the sums of a tile with what `out` holds.
+  template <class Out>
+  void load(A* tile, std::int64_t stride, std::int64_t m0, std::int64_t rows, std::int64_t n0,
+            std::int64_t columns) const {
+    const Rows<const Out> out(op_.out);
+    for (std::int64_t m = 0; m < rows; ++m) {
+      const Out* row = out[m0 + m] + n0;
+      for (std::int64_t n = 0; n < columns; ++n) tile[m * stride + n] = static_cast<A>(row[n]);
     }
   }
 

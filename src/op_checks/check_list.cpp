@@ -14,8 +14,9 @@ namespace {
 constexpr DType kF32 = DType::kF32;
 constexpr DType kBF16 = DType::kBF16;
 
-/// What a backend rounds attention's intermediate results to: on cuda tensor cores read them in
-/// bf16, if that is the compute dtype.
+/// What a backend rounds intermediate results to. On cuda attention's tensor cores read them in
+/// bf16, and cuBLASLt rounds products to it before it adds them to such numbers, if that is the
+/// compute dtype.
 DType intermediate_of(DType dtype, BackendKind kind) {
   return kind == BackendKind::kCuda ? dtype : accumulator_of(dtype);
 }
@@ -130,6 +131,8 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
         add("matmul" + suffix, [=](OpRunner& r) {
           check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, c);
           check_matmul(r, dtype, kF32, layout, MatmulUpdate::kAccumulate, c);
+          check_matmul(r, dtype, dtype, layout, MatmulUpdate::kAccumulate, c, false,
+                       intermediate_of(dtype, kind));
           if (layout == MatmulLayout::kNT) {
             MatmulCase biased = c;
             biased.bias = true;

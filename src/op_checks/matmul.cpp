@@ -32,7 +32,8 @@ std::vector<MatmulCase> matmul_cases() {
 }
 
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
-                     MatmulUpdate update, const MatmulCase& c, bool batch_invariant) {
+                     MatmulUpdate update, const MatmulCase& c, bool batch_invariant,
+                     DType intermediate) {
   const bool adds = update == MatmulUpdate::kAccumulate;
   const bool biased =
       c.bias && layout == MatmulLayout::kNT && !adds && out == dtype && !batch_invariant;
@@ -51,6 +52,7 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
   const auto bias = random_values(4, c.n, dtype);
 
   Expected expected(shape_out.elements());
+  if (adds && out == dtype) expected.intermediate_error.resize(expected.values.size());
   for (std::int64_t m = 0; m < c.m; ++m) {
     for (std::int64_t n = 0; n < c.n; ++n) {
       const auto i = static_cast<std::size_t>(m * c.n + n);
@@ -65,6 +67,7 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
       }
       const double added = biased ? bias[static_cast<std::size_t>(n)] : 0;
       expected.values[i] = sum + added;
+      if (adds && out == dtype) expected.intermediate_error[i] = std::abs(sum - before[i]);
       expected.error[i] = static_cast<double>(c.k + (c.alpha == 1 ? 1 : 3)) * magnitude +
                           (biased ? magnitude + std::abs(added) : 0);
     }
@@ -80,7 +83,7 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
                   .alpha = c.alpha,
                   .bias = biased ? runner.upload(bias, dtype, {c.n}) : TensorView()};
   runner.run(op);
-  runner.require_close("out", op.out, expected, accumulator);
+  runner.require_close("out", op.out, expected, accumulator, intermediate);
   return runner.outputs();
 }
 

@@ -18,6 +18,10 @@ void check_codes(const Matmul& op, const Checker& c) {
   c.require(!op.bias, "bias", "is not added to products of operands in e4m3");
   c.matches_contiguous("a_scale", op.a_scale, {op.m()}, DType::kF32);
   c.matches_contiguous("b_scale", op.b_scale, {op.n()}, DType::kF32);
+  c.compute_dtype("out", op.out);
+  if (op.update == MatmulUpdate::kAccumulate) {
+    c.dtype_in("out", op.out, {accumulator_of(op.out.dtype)});
+  }
 }
 
 }  // namespace
@@ -42,14 +46,7 @@ void Matmul::check() const {
   } else {
     c.require(!a_scale, "a_scale", "must be absent unless operands are in e4m3");
     c.require(!b_scale, "b_scale", "must be absent unless operands are in e4m3");
-  }
-  const DType compute = codes ? out.dtype : a.dtype;
-  const DType accumulator = accumulator_of(compute);
-  c.compute_dtype("out", out);
-  if (update == MatmulUpdate::kAccumulate) {
-    c.dtype_in("out", out, {accumulator});
-  } else {
-    c.dtype_in("out", out, {compute, accumulator});
+    c.dtype_in("out", out, {a.dtype, accumulator_of(a.dtype)});
   }
   if (!given(bias)) return;
   c.require(layout == MatmulLayout::kNT && update == MatmulUpdate::kOverwrite, "bias",

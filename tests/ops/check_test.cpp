@@ -298,9 +298,9 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(cast, "y must not be x itself");
   Matmul matmul{.a = view(kBF16, {3, 4}),
                 .b = view(kBF16, {5, 4}),
-                .out = view(kBF16, {3, 5}),
+                .out = view(DType::kI16, {3, 5}),
                 .update = MatmulUpdate::kAccumulate};
-  REQUIRE_REFUSED(matmul, "matmul: out must be f32");
+  REQUIRE_REFUSED(matmul, "matmul: out must be bf16 or f32");
   matmul.layout = MatmulLayout::kNN;
   REQUIRE_REFUSED(matmul, "b must have shape [4, 5]");
   matmul = {

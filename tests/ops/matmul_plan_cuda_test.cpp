@@ -44,7 +44,7 @@ struct Product {
             .bias = size.bias};
   }
   Outputs run(OpRunner& runner) const {
-    return check_matmul(runner, in, out, layout, update, size);
+    return check_matmul(runner, in, out, layout, update, size, false, in);
   }
 };
 
@@ -58,6 +58,7 @@ std::vector<Product> products() {
       MatmulCase biased = size;
       biased.bias = true;
       all.push_back({dtype, dtype, MatmulLayout::kNT, MatmulUpdate::kOverwrite, biased});
+      all.push_back({dtype, dtype, MatmulLayout::kNT, MatmulUpdate::kAccumulate, size});
     }
     all.push_back(
         {dtype, DType::kF32, MatmulLayout::kTN, MatmulUpdate::kOverwrite, {64, 128, 2048}});

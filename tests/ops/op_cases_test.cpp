@@ -318,6 +318,7 @@ TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]
         const DType sums = accumulator_of(dtype);
         check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kOverwrite, c);
         check_matmul(runner, dtype, sums, layout, MatmulUpdate::kAccumulate, c);
+        check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kAccumulate, c);
         if (layout != MatmulLayout::kNT) continue;
         check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kOverwrite, c, true);
       }

@@ -388,13 +388,12 @@ TEST_CASE("matmul on cuda follows the formula in every layout, dtype and update"
         for (const DType dtype : kCudaTypes) {
           INFO(name_of(dtype));
           for (const DType out : {dtype, DType::kF32}) {
-            repeated(runner, [&](OpRunner& r) {
-              return check_matmul(r, dtype, out, layout, MatmulUpdate::kOverwrite, c);
-            });
+            for (const auto update : {MatmulUpdate::kOverwrite, MatmulUpdate::kAccumulate}) {
+              repeated(runner, [&](OpRunner& r) {
+                return check_matmul(r, dtype, out, layout, update, c, false, dtype);
+              });
+            }
           }
-          repeated(runner, [&](OpRunner& r) {
-            return check_matmul(r, dtype, DType::kF32, layout, MatmulUpdate::kAccumulate, c);
-          });
         }
       }
     }

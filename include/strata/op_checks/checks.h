@@ -113,9 +113,11 @@ struct MatmulCase {
   bool bias = false;
 };
 [[nodiscard]] std::vector<MatmulCase> matmul_cases();
-/// `out` is the dtype of the output; kAccumulate needs the accumulator's.
+/// `out` is the dtype of the output. To `intermediate` the backend may round a product before it
+/// adds it to an `out` of the compute dtype.
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
-                     MatmulUpdate update, const MatmulCase& c, bool batch_invariant = false);
+                     MatmulUpdate update, const MatmulCase& c, bool batch_invariant = false,
+                     DType intermediate = DType::kF64);
 
 /// N and K are multiples of 16, and so are gaps.
 [[nodiscard]] std::vector<MatmulCase> fp8_matmul_cases();

@@ -25,7 +25,7 @@ using Outputs = std::vector<std::vector<double>>;
 /// thrown as CheckFailure that names the check and the operator.
 class OpRunner {
  public:
-  static constexpr std::size_t kBytes = std::size_t{48} << 20;
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
 
   /// With `runs` above 1 every operator runs that many times on the same bytes, and must leave the
   /// same bytes in all tensors each time.

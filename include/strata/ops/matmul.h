@@ -23,9 +23,10 @@ enum class MatmulUpdate : std::uint8_t {
 
 /// out[m, n] (+)= alpha * sum over k of a(m, k) * b(k, n), accumulated in A and rounded once to the
 /// dtype of out. The cpu backend sums in ascending k, and a kTN product that accumulates continues
-/// the sum in `out`, so splitting K over several calls does not change the result there. An alpha
-/// other than 1 multiplies a(m, k) there, in A, and the sum on CUDA. With a `bias` bias[n] is added
-/// in A before that rounding.
+/// the sum in `out`, so splitting K over several calls does not change the result there unless each
+/// call rounds `out` to X. An alpha other than 1 multiplies a(m, k) there, in A, and the sum on
+/// CUDA. There a product may be rounded to X before it is added to an `out` of X. A bias[n] is
+/// added in A, before anything is rounded.
 ///
 /// Operands may also be codes in e4m3 with the scales of their rows (strata/ops/fp8.h): a(m, k) is
 /// then code times a_scale[m], b(k, n) code times b_scale[n], and A f64 if `out` is, else f32. On
@@ -34,7 +35,7 @@ struct Matmul {
   static constexpr std::string_view kName = "matmul";
   ConstTensorView a;  ///< X or e4m3, rank 2; rows may be strided
   ConstTensorView b;  ///< as a, rank 2; rows may be strided
-  TensorView out;     ///< [M, N] X or A; rows may be strided; A if kAccumulate
+  TensorView out;     ///< [M, N] X or A; rows may be strided; A if kAccumulate of codes
   MatmulLayout layout = MatmulLayout::kNT;
   MatmulUpdate update = MatmulUpdate::kOverwrite;
   /// Asks that a row of `out` has the same bits whatever other rows there are, and however many: a

@@ -6,9 +6,10 @@
 // strided.
 // How: matmul_problem.h describes a product to cuBLASLt, matmul_timer.h measures its algorithms;
 // here are the choice and the launch.
-// Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32. Codes
-// in e4m3 are added up as the tensor cores do it, in fewer bits than f32 has, but with cuBLASLt's
-// fast accumulation off: partial sums go to f32 on the way.
+// Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32. What
+// `out` held is added in f32 as well (beta = 1), before the one rounding. Codes in e4m3 are
+// added up as the tensor cores do it, in fewer bits than f32 has, but with cuBLASLt's fast
+// accumulation off: partial sums go to f32 on the way.
 // Split-K only with partial sums in f32 in the workspace, added in a fixed order, so results repeat
 // bit for bit; they differ from the CPU's order of additions.
 // Measured on one H200, 2026-11-21 (matmul_bench), sustained, the products of a 7B on 8192 tokens:
