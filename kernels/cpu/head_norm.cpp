@@ -112,7 +112,8 @@ void execute(const Context& context, const HeadNormBackward& op) {
     const std::int64_t size = op.x.shape[2];
     // The weight's gradient comes first, since dx may overwrite dy.
     constexpr std::int64_t kColumns = 64;
-    context.pool.parallel_for(size, kColumns, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t summed = op.d_weight ? size : 0;
+    context.pool.parallel_for(summed, kColumns, [&](std::int64_t begin, std::int64_t end) {
       accumulate_weight_gradient<X>(op, begin, end);
     });
     const Rows<const X> dy(op.dy);

@@ -310,6 +310,13 @@ Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c,
   runner.run(op);
   runner.require_close("dx", op.dx, dx, accumulator);
   runner.require_close("d_weight", op.d_weight, d_weight, accumulator);
+  if (!c.in_place) {
+    const std::vector<double> with_d_weight = runner.download(op.dx);
+    op.d_weight = {};
+    op.dx = runner.output(dtype, shape, c.width + c.gap);
+    runner.run(op);
+    runner.require_equal("dx where nobody trains the weight", op.dx, with_d_weight);
+  }
   return runner.outputs();
 }
 

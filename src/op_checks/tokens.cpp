@@ -228,7 +228,7 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
   const TensorView d_x = runner.upload(x, dtype, shape, stride);
   const TensorView d_dy = runner.upload(dy, dtype, shape, stride);
   const TensorView d_w = runner.upload(weight, dtype, {c.head_dim});
-  const HeadNormBackward backward{
+  HeadNormBackward backward{
       .dy = d_dy,
       .x = d_x,
       .weight = d_w,
@@ -240,6 +240,13 @@ Outputs check_head_norm(OpRunner& runner, DType dtype, const RopeCase& c, bool i
   runner.run(backward);
   runner.require_close("dx", backward.dx, dx, accumulator);
   runner.require_close("d_weight", backward.d_weight, d_weight, accumulator);
+  if (!in_place) {
+    const std::vector<double> with_d_weight = runner.download(backward.dx);
+    backward.d_weight = {};
+    backward.dx = runner.output(dtype, shape, stride);
+    runner.run(backward);
+    runner.require_equal("dx where nobody trains the weight", backward.dx, with_d_weight);
+  }
   const HeadNormForward forward{
       .x = d_x,
       .weight = d_w,

@@ -51,7 +51,7 @@ void HeadNormBackward::check() const {
   c.matches_contiguous("weight", weight, {head_size}, x.dtype);
   c.matches_contiguous("rstd", rstd, {x.shape[0], x.shape[1]}, accumulator);
   c.matches("dx", dx, x.shape, x.dtype);
-  c.matches_contiguous("d_weight", d_weight, {head_size}, accumulator);
+  if (d_weight) c.matches_contiguous("d_weight", d_weight, {head_size}, accumulator);
   c.matches_contiguous("workspace", workspace, {kWorkspaceRows, head_size}, accumulator);
 }
 

@@ -42,7 +42,7 @@ void RmsNormBackward::check() const {
   if (d_residual) c.matches("d_residual", d_residual, shape, x.dtype);
   c.matches("dx", dx, shape, x.dtype);
   c.fp8({.codes_name = "dx8", .codes = dx8, .scale_name = "dx_scale", .scale = dx_scale}, shape);
-  c.matches_contiguous("d_weight", d_weight, {shape[1]}, accumulator);
+  if (d_weight) c.matches_contiguous("d_weight", d_weight, {shape[1]}, accumulator);
   c.matches_contiguous("workspace", workspace, {kWorkspaceRows, shape[1]}, accumulator);
 }
 

@@ -37,7 +37,7 @@ struct HeadNormBackward {
   ConstTensorView weight;  ///< [D] X
   ConstTensorView rstd;    ///< [N, heads] A
   TensorView dx;           ///< [N, heads, D] X; rows may be strided
-  TensorView d_weight;     ///< [D] A, added to
+  TensorView d_weight;     ///< [D] A, added to; absent where nobody trains the weight
   TensorView workspace;    ///< [kWorkspaceRows, D] A: partial sums; the cpu backend ignores it
   double offset = 0;       ///< as in forward
   static constexpr std::int64_t kWorkspaceRows = 256;

@@ -41,7 +41,7 @@ struct RmsNormBackward {
   ConstTensorView rstd;        ///< [N] A
   ConstTensorView d_residual;  ///< [N, C] X, may be absent
   TensorView dx;               ///< [N, C] X
-  TensorView d_weight;         ///< [C] A, added to
+  TensorView d_weight;         ///< [C] A, added to; absent where nobody trains the weight
   TensorView workspace;        ///< [kWorkspaceRows, C] A: partial sums; the cpu backend ignores it
   double offset = 0;           ///< as in forward
   TensorView dx8 = {};         ///< [N, C] e4m3, may be absent

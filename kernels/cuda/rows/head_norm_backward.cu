@@ -252,6 +252,7 @@ void enqueue(const Context& context, const HeadNormBackward& op) {
     where.shared_bytes = static_cast<std::size_t>(kRereadWarps * heads.size) * sizeof(float);
     launch(where, head_norm_backward_reread<T, W>, arguments, heads);
   });
+  if (!op.d_weight) return;
   add_partial_rows(
       op.kName, context.stream,
       {.data = data<float>(op.workspace), .rows = static_cast<int>(blocks), .columns = heads.size},

@@ -336,6 +336,7 @@ void enqueue(const Context& context, const RmsNormBackward& op) {
         op.dx8 ? rmsnorm_backward_reread<T, W, true> : rmsnorm_backward_reread<T, W, false>;
     launch(where, kernel, arguments);
   });
+  if (!op.d_weight) return;
   add_partial_rows(
       op.kName, context.stream,
       {.data = data<float>(op.workspace), .rows = static_cast<int>(blocks), .columns = columns},
