@@ -50,7 +50,7 @@ PerBlock<std::uint8_t> staged_blocks(const ModelLayout& layout, const StatePlan&
 std::size_t passage_bytes(const ModelLayout& layout, const StatePlan& plan) {
   std::size_t most = 0;
   if (plan.replica > 0) return most;
-  for (const BlockId b : layout.blocks.ids()) {
+  for (const BlockId b : update_order(plan)) {
     if (on_device(plan.blocks[b])) most = std::max(most, shard_bytes(layout, plan, b));
   }
   return most;
@@ -61,7 +61,9 @@ std::size_t passage_bytes(const ModelLayout& layout, const StatePlan& plan) {
 std::size_t window_bytes(const ModelLayout& layout, const CheckpointTypes& types) {
   constexpr std::size_t kHeaders = 64 * kKiB;  // and the ends of flat tensors
   std::int64_t most = 0;
-  for (const Block& block : layout.blocks) most = std::max(most, block.elements);
+  for (const BlockId b : layout.blocks.ids()) {
+    if (layout.is_trained(b)) most = std::max(most, layout.blocks[b].elements);
+  }
   const std::size_t each =
       std::max(types.bytes_of(StatePart::kWeight), types.bytes_of(StatePart::kLow) +
                                                        types.bytes_of(StatePart::kM) +
@@ -116,7 +118,8 @@ StateSaver::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, con
   passage = memory.allocate(Space::kPinned, "checkpoint.passage", passage_bytes(layout, plan));
   const auto take = [&](BlockId b) {
     staged.push_back(copied[b] != 0 ? take_copy(layout, plan, b, memory) : BlockState{});
-    const bool passes = copied[b] == 0 && on_device(plan.blocks[b]) && passage != nullptr;
+    const bool passes = copied[b] == 0 && on_device(plan.blocks[b]) &&
+                        plan.blocks[b].is_trained() && passage != nullptr;
     passing.push_back(passes ? in_passage(layout, plan, b, passage) : BlockState{});
   };
   take_for_blocks(layout, plan, memory, take, copied);

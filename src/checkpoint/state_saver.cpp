@@ -23,6 +23,7 @@ std::vector<BlockId> update_order(const StatePlan& plan) {
   std::vector<BlockId> on_arrival, decided, before_load;
   for (const BlockId b : plan.blocks.ids()) {
     switch (plan.blocks[b].updated) {
+      case UpdateTime::kNever: break;
       case UpdateTime::kOnArrival: on_arrival.push_back(b); break;
       case UpdateTime::kBeforeLoad: before_load.push_back(b); break;
       default: decided.push_back(b);
@@ -102,8 +103,11 @@ void StateSaver::begin(Saves saves) {
   saves_ = std::move(saves);
   weights_alone_ =
       std::ranges::all_of(saves_, [](const auto& save) { return save->weights_alone(); });
-  std::ranges::fill(wanted_, std::uint8_t{1});
-  left_ = wanted_.size();
+  left_ = 0;
+  for (const BlockId b : state_.ids()) {
+    wanted_[b] = state_.plan(b).is_trained() ? 1 : 0;
+    left_ += wanted_[b];
+  }
   wanted_update_ = steps_ + 1;
   later_.clear();
   told_.reset();

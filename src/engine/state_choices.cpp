@@ -21,6 +21,7 @@ class Rows {
   Rows(const ModelLayout& layout, const StateChoices& choices) : layout_(layout), c_(choices) {}
 
   [[nodiscard]] BlockPlan row(BlockId b) const {
+    if (!layout_.is_trained(b)) return frozen(b);
     BlockPlan row;
     row.updated_by = updated_by(b);
     row.contributions = c_.passes * layout_.gradient_sources(b);
@@ -35,21 +36,37 @@ class Rows {
   }
 
  private:
+  /// Returns the row of a block that nobody trains.
+  [[nodiscard]] BlockPlan frozen(BlockId b) const {
+    return {.weight = is_resident(b) ? Home::kDevice : Home::kPinned,
+            .moments = Home::kNone,
+            .gradient = Home::kNone,
+            .travels = c_.compute,
+            .gradient_dtype = gradient_dtype({}),
+            .contributions = 0,
+            .sums = SumPlace::kNone,
+            .updated_by = UpdatedBy::kNobody,
+            .updated = UpdateTime::kNever};
+  }
+
+  [[nodiscard]] int unit_of(BlockId b) const { return layout_.blocks[b].unit.value(); }
+  [[nodiscard]] bool is_resident(BlockId b) const { return unit_of(b) < c_.resident_units; }
+
   [[nodiscard]] UpdatedBy updated_by(BlockId b) const {
-    if (b.value() < c_.resident_units) return UpdatedBy::kResident;
+    if (is_resident(b)) return UpdatedBy::kResident;
     return interleaved(b) ? UpdatedBy::kShuttle : UpdatedBy::kHost;
   }
 
   [[nodiscard]] bool interleaved(BlockId b) const {
     if (layout_.blocks[b].kind != UnitKind::kLayer) return false;
-    const int first = std::max(layout_.block_of_layer(0).value(), c_.resident_units);
-    const int i = b.value() - first;
+    const int first = std::max(layout_.unit_of_layer(0).value(), c_.resident_units);
+    const int i = unit_of(b) - first;
     return std::floor((i + 1) * c_.interleave) > std::floor(i * c_.interleave);
   }
 
   [[nodiscard]] SumPlace sums(BlockId b, const BlockPlan& row) const {
     if (row.contributions == 1) return SumPlace::kNone;
-    const bool on_device = b.value() < c_.device_sums || row.updated_on_device();
+    const bool on_device = unit_of(b) < c_.device_sums || row.updated_on_device();
     return on_device ? SumPlace::kDevice : SumPlace::kHost;
   }
 
@@ -81,9 +98,9 @@ class Rows {
   /// Resident blocks are never deferred on arrival: the device updates them faster than it reads
   /// them.
   [[nodiscard]] UpdateTime updated(BlockId b, const BlockPlan& row) const {
-    const int blocks = static_cast<int>(layout_.blocks.size());
+    const int units = static_cast<int>(layout_.units.size());
     const bool late = c_.timing != UpdateTiming::kOnArrival ||
-                      (is_deferred(b.value(), c_.deferred_units, blocks) &&
+                      (is_deferred(unit_of(b), c_.deferred_units, units) &&
                        row.updated_by != UpdatedBy::kResident);
     if (!late) return UpdateTime::kOnArrival;
     return row.updated_by == UpdatedBy::kShuttle ? UpdateTime::kBeforeLoad : UpdateTime::kDecided;
@@ -116,11 +133,11 @@ std::size_t log_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId 
 std::vector<BlockId> speculated(const ModelLayout& layout, const StatePlan& plan,
                                 const StateChoices& choices, std::size_t bytes) {
   std::vector<BlockId> blocks;
-  const auto all = static_cast<int>(layout.blocks.size());
-  for (int i = all - 1; i >= 0; --i) {
+  const auto units = static_cast<int>(layout.units.size());
+  for (int i = layout.blocks.last().value(); i >= 0; --i) {
     const BlockId b(i);
     if (plan.blocks[b].updated_by != UpdatedBy::kHost) continue;
-    if (is_deferred(i, choices.deferred_units, all)) continue;
+    if (is_deferred(layout.blocks[b].unit.value(), choices.deferred_units, units)) continue;
     const std::size_t slot = log_bytes(layout, plan, b);
     if (slot > bytes) continue;
     bytes -= slot;
@@ -131,11 +148,11 @@ std::vector<BlockId> speculated(const ModelLayout& layout, const StatePlan& plan
 
 }  // namespace
 
-bool is_deferred(int block, int deferred, int blocks) {
-  const int chosen = std::clamp(deferred, 0, blocks);
-  // How many of the first n blocks: n · chosen / blocks, rounded, halves downwards.
-  const auto among = [&](int n) { return (2 * n * chosen + blocks - 1) / (2 * blocks); };
-  return among(block + 1) > among(block);
+bool is_deferred(int unit, int deferred, int units) {
+  const int chosen = std::clamp(deferred, 0, units);
+  // How many of the first n units: n · chosen / units, rounded, halves downwards.
+  const auto among = [&](int n) { return (2 * n * chosen + units - 1) / (2 * units); };
+  return among(unit + 1) > among(unit);
 }
 
 StatePlan plan_state(const ModelLayout& layout, const StateChoices& choices) {

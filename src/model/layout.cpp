@@ -23,19 +23,21 @@ std::int64_t aligned(std::int64_t elements) {
 /// Appends segments to a block and keeps their offsets aligned.
 class BlockBuilder {
  public:
-  BlockBuilder(std::string name, UnitKind kind) {
+  BlockBuilder(std::string name, UnitKind kind, UnitId unit) {
     block_.name = std::move(name);
     block_.kind = kind;
+    block_.unit = unit;
   }
 
-  void matrix(const std::string& name, std::int64_t cols, std::vector<SourceTensor> sources) {
+  void matrix(const std::string& name, std::int64_t cols, std::vector<SourceTensor> sources,
+              Initializer initializer = Initializer::kNormal) {
     std::int64_t rows = 0;
     for (const SourceTensor& source : sources) rows += source.rows;
     add({.name = block_.name + "." + name,
          .rows = rows,
          .cols = cols,
          .decay = true,
-         .initializer = Initializer::kNormal,
+         .initializer = initializer,
          .sources = std::move(sources)});
   }
   /// Adds the weight of a norm, which begins so that the norm multiplies by 1.
@@ -59,6 +61,9 @@ class BlockBuilder {
          .initializer = Initializer::kZeros,
          .sources = std::move(sources)});
   }
+  /// Makes it a block of adapters.
+  void adapts() { block_.adapter = true; }
+  [[nodiscard]] bool empty() const { return block_.segments.empty(); }
   Block build() { return std::move(block_); }
 
  private:
@@ -81,7 +86,7 @@ static_assert(std::size(kLayerWeights) == kNorms + kLinears);
 Block layer_block(const ModelSpec& spec, int number) {
   const LayerSpec& layer = spec.layer(number);
   const std::string prefix = spec.layer_prefix + std::to_string(number) + ".";
-  BlockBuilder b("layers." + std::to_string(number), UnitKind::kLayer);
+  BlockBuilder b("layers." + std::to_string(number), UnitKind::kLayer, UnitId(number + 1));
   const auto add_norm = [&](const Norm& norm) {
     b.norm(std::string(name_of(norm.id)), norm.width, prefix + norm.source, spec.norm_offset);
   };
@@ -108,11 +113,50 @@ Block layer_block(const ModelSpec& spec, int number) {
   return b.build();
 }
 
+/// Returns the name that PEFT gives to one of the two matrices of an adapter of `source`.
+std::string peft_name(const std::string& source, std::string_view matrix) {
+  constexpr std::string_view kWeight = ".weight";
+  const std::string module = source.substr(0, source.size() - kWeight.size());
+  return "base_model.model." + module + "." + std::string(matrix) + std::string(kWeight);
+}
+
+/// Makes the block of a layer's adapters, which has no segments if the layer has none. Of a linear
+/// it has A of all adapted sources in one segment, which are multiplied by the same x, and a
+/// segment for each B.
+BlockBuilder adapter_block(const ModelSpec& spec, int number) {
+  const std::string prefix = spec.layer_prefix + std::to_string(number) + ".";
+  BlockBuilder b("layers." + std::to_string(number) + ".adapter", UnitKind::kLayer,
+                 UnitId(number + 1));
+  b.adapts();
+  for (const Linear& linear : spec.layer(number).linears) {
+    if (linear.adapters.empty()) continue;
+    std::vector<SourceTensor> a;
+    for (const Adapter& adapter : linear.adapters) {
+      a.push_back(
+          {peft_name(prefix + linear.sources.at(adapter.source).name, "lora_A"), adapter.rank});
+    }
+    b.matrix(adapter_segment_a(linear.id), linear.in, std::move(a), Initializer::kAdapterA);
+    for (const Adapter& adapter : linear.adapters) {
+      const SourceTensor& source = linear.sources.at(adapter.source);
+      b.matrix(adapter_segment_b(linear.id, adapter.source), adapter.rank,
+               {{peft_name(prefix + source.name, "lora_B"), source.rows}}, Initializer::kAdapterB);
+    }
+  }
+  return b;
+}
+
 }  // namespace
+
+std::string adapter_segment_a(LinearId id) { return std::string(name_of(id)) + "_a"; }
+std::string adapter_segment_b(LinearId id, std::size_t source) {
+  return std::string(name_of(id)) + "_b" + std::to_string(source);
+}
 
 std::vector<std::int64_t> Segment::shape_of(const SourceTensor& source) const {
   switch (initializer) {
-    case Initializer::kNormal: return {source.rows, cols};
+    case Initializer::kNormal:
+    case Initializer::kAdapterA:
+    case Initializer::kAdapterB: return {source.rows, cols};
     case Initializer::kOnes: return {cols};
     case Initializer::kZeros: return {source.rows};
   }
@@ -132,7 +176,7 @@ int ModelLayout::gradient_sources(BlockId block) const {
 ModelLayout make_layout(const ModelSpec& spec) {
   spec.require_common();
   ModelLayout layout;
-  BlockBuilder embedding("embedding", UnitKind::kEmbedding);
+  BlockBuilder embedding("embedding", UnitKind::kEmbedding, UnitId(0));
   embedding.matrix("table", spec.width, {{spec.embedding, spec.vocabulary}});
   const BlockId table = layout.blocks.push_back(embedding.build());
   layout.units.push_back({.kind = UnitKind::kEmbedding, .layer = -1, .blocks = {table}});
@@ -140,13 +184,19 @@ ModelLayout make_layout(const ModelSpec& spec) {
     const BlockId own = layout.blocks.push_back(layer_block(spec, layer));
     layout.units.push_back({.kind = UnitKind::kLayer, .layer = layer, .blocks = {own}});
   }
-  BlockBuilder head("head", UnitKind::kHead);
+  BlockBuilder head("head", UnitKind::kHead, UnitId(spec.layers() + 1));
   head.norm("norm", spec.width, spec.final_norm, spec.norm_offset);
   if (!spec.tied()) head.matrix("projection", spec.width, {{spec.projection, spec.vocabulary}});
   Unit last{
       .kind = UnitKind::kHead, .layer = -1, .blocks = {layout.blocks.push_back(head.build())}};
   if (spec.tied()) last.blocks.push_back(table);
   layout.units.push_back(std::move(last));
+  for (int layer = 0; layer < spec.layers(); ++layer) {
+    BlockBuilder adapters = adapter_block(spec, layer);
+    if (adapters.empty()) continue;
+    const BlockId own = layout.blocks.push_back(adapters.build());
+    layout.units[layout.unit_of_layer(layer)].blocks.push_back(own);
+  }
   return layout;
 }
 

@@ -10,6 +10,12 @@ namespace strata {
 std::string_view name_of(LinearId id) { return enum_name(kLinearNames, id); }
 std::string_view name_of(NormId id) { return enum_name(kNormNames, id); }
 
+std::int64_t Linear::adapter_rank() const {
+  std::int64_t rank = 0;
+  for (const Adapter& adapter : adapters) rank += adapter.rank;
+  return rank;
+}
+
 const Linear& LayerSpec::linear(LinearId id) const {
   const auto found = std::ranges::find(linears, id, &Linear::id);
   if (found == linears.end()) {
@@ -31,6 +37,18 @@ bool LayerSpec::has(NormId id) const {
 }
 
 bool LayerSpec::normalises_heads() const { return has(NormId::kQuery); }
+
+bool ModelSpec::adapted() const { return largest_adapter_rank() > 0; }
+
+std::int64_t ModelSpec::largest_adapter_rank() const {
+  std::int64_t largest = 0;
+  for (const std::size_t of : kind) {
+    for (const Linear& linear : kinds[of].linears) {
+      largest = std::max(largest, linear.adapter_rank());
+    }
+  }
+  return largest;
+}
 
 void ModelSpec::require_common() const {
   for (const LayerSpec& other : kinds) {

@@ -50,34 +50,56 @@ class BlockViews {
   DType dtype_;
 };
 
+/// Sets the views of the weights of a layer itself.
+template <class View>
+void view_layer(const BlockViews& own, LayerViews<View>& views) {
+  for (const EnumName<LinearId>& row : kLinearNames) {
+    if (own.has(row.name)) views[row.value] = own.matrix(row.name);
+  }
+  for (const EnumName<LinearId>& row : kBiasNames) {
+    if (own.has(row.name)) views.bias(row.value) = own.vector(row.name);
+  }
+  for (const EnumName<NormId>& row : kNormNames) {
+    if (own.has(row.name)) views[row.value] = own.vector(row.name);
+  }
+}
+
+/// Sets the views of a layer's adapters.
+template <class View>
+void view_adapters(const BlockViews& own, LayerViews<View>& views) {
+  for (const EnumName<LinearId>& row : kLinearNames) {
+    AdapterViews<View>& of = views.adapter(row.value);
+    if (!own.has(adapter_segment_a(row.value))) continue;
+    of.a = own.matrix(adapter_segment_a(row.value));
+    for (std::size_t source = 0; source < of.b.size(); ++source) {
+      const std::string b = adapter_segment_b(row.value, source);
+      if (own.has(b)) of.b.at(source) = own.matrix(b);
+    }
+  }
+}
+
 }  // namespace
 
 template <class View>
 UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
                            std::span<std::byte* const> blocks, DType dtype) {
-  const auto block = [&](std::size_t i) {
-    return BlockViews(layout.blocks[unit.blocks[i]], blocks[i], dtype);
-  };
-  const BlockViews own = block(0);
   UnitViews<View> views;
-  switch (unit.kind) {
-    case UnitKind::kEmbedding: views.embedding = {.table = own.matrix("table")}; break;
-    case UnitKind::kLayer:
-      for (const EnumName<LinearId>& row : kLinearNames) {
-        if (own.has(row.name)) views.layer[row.value] = own.matrix(row.name);
-      }
-      for (const EnumName<LinearId>& row : kBiasNames) {
-        if (own.has(row.name)) views.layer.bias(row.value) = own.vector(row.name);
-      }
-      for (const EnumName<NormId>& row : kNormNames) {
-        if (own.has(row.name)) views.layer[row.value] = own.vector(row.name);
-      }
-      break;
-    case UnitKind::kHead: {
-      const bool tied = unit.blocks.size() > 1;
-      views.head = {.norm = own.vector("norm"),
-                    .projection = tied ? block(1).matrix("table") : own.matrix("projection")};
-      break;
+  for (std::size_t i = 0; i < unit.blocks.size(); ++i) {
+    if (blocks[i] == nullptr) continue;
+    const Block& block = layout.blocks[unit.blocks[i]];
+    const BlockViews own(block, blocks[i], dtype);
+    const bool tied = unit.kind == UnitKind::kHead && unit.blocks.size() > 1;
+    if (block.adapter) {
+      view_adapters(own, views.layer);
+    } else if (unit.kind == UnitKind::kLayer) {
+      view_layer(own, views.layer);
+    } else if (unit.kind == UnitKind::kEmbedding) {
+      views.embedding.table = own.matrix("table");
+    } else if (i > 0) {
+      views.head.projection = own.matrix("table");
+    } else {
+      views.head.norm = own.vector("norm");
+      if (!tied) views.head.projection = own.matrix("projection");
     }
   }
   return views;

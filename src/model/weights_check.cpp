@@ -57,27 +57,42 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
 }
 
 /// Throws IoError unless the tensor has the shape that the model asks for.
-void require_shape(const SafetensorsDirectory& files, const Segment& segment,
-                   const SourceTensor& source) {
+void require_shape(const StoredTensor& stored, const Segment& segment, const SourceTensor& source,
+                   const std::string& asks) {
   const std::vector<std::int64_t> expected = segment.shape_of(source);
-  const std::vector<std::int64_t>& found = files.info(source.name).shape;
-  if (found == expected) return;
+  if (stored.shape == expected) return;
   const auto text = [](const std::vector<std::int64_t>& shape) {
     std::string t;
     for (const std::int64_t extent : shape) t += (t.empty() ? "[" : ", ") + std::to_string(extent);
     return t + "]";
   };
-  refuse(source.name, "has shape " + text(found) + ", config.json asks for " + text(expected));
+  refuse(source.name,
+         "has shape " + text(stored.shape) + ", " + asks + " asks for " + text(expected));
+}
+
+/// Calls `body` with the sources of the blocks that are of adapters, or of those that are not.
+template <class Body>
+void for_each_source(const ModelLayout& layout, bool of_adapters, const Body& body) {
+  for (const Block& block : layout.blocks) {
+    if (block.adapter != of_adapters) continue;
+    for (const Segment& segment : block.segments) {
+      for (const SourceTensor& source : segment.sources) body(segment, source);
+    }
+  }
 }
 
 }  // namespace
 
 void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout) {
-  for (const Block& block : layout.blocks) {
-    for (const Segment& segment : block.segments) {
-      for (const SourceTensor& source : segment.sources) require_shape(files, segment, source);
-    }
-  }
+  for_each_source(layout, false, [&](const Segment& segment, const SourceTensor& source) {
+    require_shape(files.info(source.name), segment, source, "config.json");
+  });
+}
+
+void require_adapter_shapes(const SafetensorsFile& file, const ModelLayout& layout) {
+  for_each_source(layout, true, [&](const Segment& segment, const SourceTensor& source) {
+    require_shape(file.info(source.name), segment, source, "the section adapter");
+  });
 }
 
 template <class T>
@@ -98,15 +113,11 @@ template void require_finite(const std::string&, std::int64_t, std::span<const B
 std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& layout) {
   std::set<std::string, std::less<>> used;
   std::set<std::string, std::less<>> layers;
-  for (const Block& block : layout.blocks) {
-    for (const Segment& segment : block.segments) {
-      for (const SourceTensor& source : segment.sources) {
-        (void)files.info(source.name);
-        used.insert(source.name);
-        layers.emplace(layer_of(source.name));
-      }
-    }
-  }
+  for_each_source(layout, false, [&](const Segment&, const SourceTensor& source) {
+    (void)files.info(source.name);
+    used.insert(source.name);
+    layers.emplace(layer_of(source.name));
+  });
   std::vector<std::string> unused;
   std::int64_t of_images = 0;
   for (const std::string& name : files.tensors()) {

@@ -20,8 +20,6 @@ bool any_updated(const StatePlan& plan, UpdateTime when) {
                      [&](const BlockPlan& row) { return row.updated == when; });
 }
 
-Tag tag_of(BlockId block, const Tag& tag) { return {tag.phase, tag.pass, block.value(), -1}; }
-
 }  // namespace
 
 BlockUpdates::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
@@ -61,7 +59,7 @@ BlockUpdates::BlockUpdates(const OptimizerParts& parts, const UpdateSources& sou
                             .observers = observers_};
   for (const BlockId b : state_.ids()) {
     const BlockPlan& row = state_.plan(b);
-    if (row.updated_by == UpdatedBy::kNobody) continue;
+    if (!row.is_trained()) continue;
     auto& updater = updaters_[{row.updated_by, row.updated == UpdateTime::kSpeculated}];
     if (updater == nullptr) updater = make_updater(row, shared, parts.pool);
     updater_of_[b] = updater.get();
@@ -88,6 +86,11 @@ std::unique_ptr<Updater> BlockUpdates::make_updater(const BlockPlan& row, const 
     }
   }
   throw std::logic_error("a block that nobody updates has no updater");
+}
+
+/// Returns the tag of what is submitted for a block: its unit stands in it.
+Tag BlockUpdates::tag_of(BlockId block, const Tag& tag) const {
+  return {tag.phase, tag.pass, state_.layout().blocks[block].unit.value(), -1};
 }
 
 void BlockUpdates::arrived(Arrival arrival, std::optional<Event> decided, const Tag& tag) {

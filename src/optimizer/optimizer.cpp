@@ -67,7 +67,7 @@ void Optimizer::set_scalars(double factor, bool apply) {
 
 void Optimizer::arrived(Arrival arrival, const Tag& tag) {
   const BlockId block = arrival.block;
-  const Tag own{tag.phase, tag.pass, block.value(), -1};
+  const Tag own{tag.phase, tag.pass, state_.layout().blocks[block].unit.value(), -1};
   const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
   // The first arrival comes after the loss of the last pass.
   if (on_arrival && !decided_) {

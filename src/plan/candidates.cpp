@@ -24,8 +24,8 @@ Candidates deferred_candidates(const ChosenSoFar& so_far) {
   const std::int64_t rule = so_far.choices.deferred_units;
   Candidates list{.key = "optimizer.deferred_units", .rule = std::to_string(rule)};
   if (o.deferred_units || o.timing == UpdateTiming::kBeforeUse) return list;
-  const auto blocks = static_cast<std::int64_t>(so_far.setup.model->blocks.size());
-  const std::int64_t most = std::min(blocks, o.gradient_ring.value_or(blocks + 2) - 2);
+  const auto all = static_cast<std::int64_t>(so_far.setup.model->units.size());
+  const std::int64_t most = std::min(all, o.gradient_ring.value_or(all + 2) - 2);
   std::int64_t last = -1;
   for (const std::int64_t halves : {0, 1, 3, 4}) {
     const std::int64_t units = std::min(most, (halves * rule + 1) / 2);

@@ -41,8 +41,8 @@ class Planner {
   Placement plan() && {
     best_.step_s = queries_.rule_s ? queries_.rule_s : queries_.step_s(best_.setup);
     if (!best_.step_s) return std::move(best_);
-    const auto blocks = static_cast<int>(best_.setup.model->blocks.size());
-    if (best_.setup.choices.resident_units < blocks) {  // else nobody updates on the host
+    const auto units = static_cast<int>(best_.setup.model->units.size());
+    if (best_.setup.choices.resident_units < units) {  // else nobody updates on the host
       pick(deferred_candidates({given_, choices_, best_.setup}));
       pick(interleave_candidates({given_, choices_, best_.setup}));
     }

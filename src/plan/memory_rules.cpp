@@ -50,7 +50,7 @@ int largest(int least, int most, const std::function<bool(int)>& fits) {
 class MemoryRules {
  public:
   MemoryRules(Setup& s, const PlanInputs& in)
-      : s_(s), in_(in), blocks_(narrow<int>(s.model->blocks.size())) {}
+      : s_(s), in_(in), units_(narrow<int>(s.model->units.size())) {}
 
   /// Decides which units stay on the device: as many as the host cannot hold, and more if there is
   /// still room when everything else is on the device.
@@ -60,7 +60,7 @@ class MemoryRules {
     place(0);
     if (!in_.room.may_fill_device()) return;
     const int least = fewest_residents();
-    place(largest(least, blocks_, [&](int units) {
+    place(largest(least, units_, [&](int units) {
       place(units);
       return in_.room.fits_device(s_.use()) && all_else_is_on_device();
     }));
@@ -109,17 +109,17 @@ class MemoryRules {
   /// holds up a step.
   void place(int resident) {
     const GradientSums where = in_.given.schedule.gradient_sums;
-    if (where == GradientSums::kDevice) return place(resident, blocks_);
+    if (where == GradientSums::kDevice) return place(resident, units_);
     place(resident, 0);
     if (where == GradientSums::kHost || !in_.room.may_fill_device()) return;
     if (!in_.room.fits_device(s_.use())) return;
     const auto adds_up = [](const BlockPlan& row) { return row.sums == SumPlace::kHost; };
     if (s_.count_blocks(adds_up) == 0) {  // wherever they were, there are none
-      s_.choices.device_sums = blocks_;
+      s_.choices.device_sums = units_;
       return;
     }
     const int slots = s_.activation_slots;
-    place(resident, largest(resident, blocks_, [&](int sums) {
+    place(resident, largest(resident, units_, [&](int sums) {
             place(resident, sums);
             return in_.room.fits_device(s_.use()) && s_.activation_slots >= slots;
           }));
@@ -131,28 +131,28 @@ class MemoryRules {
   /// looked how many it has to be rid of whatever activations do.
   [[nodiscard]] int fewest_residents() {
     if (in_.room.fits_host(s_.use())) return 0;
-    const int sums = in_.given.schedule.gradient_sums == GradientSums::kHost ? 0 : blocks_;
-    const int hopeless = largest(0, blocks_, [&](int units) {
+    const int sums = in_.given.schedule.gradient_sums == GradientSums::kHost ? 0 : units_;
+    const int hopeless = largest(0, units_, [&](int units) {
       place_fixed(units, sums);
       return !in_.room.fits_host(s_.use());
     });
-    const int least = std::min(hopeless + 1, blocks_);
-    const int too_few = largest(least - 1, blocks_, [&](int units) {
+    const int least = std::min(hopeless + 1, units_);
+    const int too_few = largest(least - 1, units_, [&](int units) {
       place(units);
       return !in_.room.fits_host(s_.use());
     });
-    return std::min(too_few + 1, blocks_);
+    return std::min(too_few + 1, units_);
   }
 
   [[nodiscard]] bool all_else_is_on_device() const {
     return s_.activation_slots == s_.activations.keys() &&
            s_.kept.count(KeepLevel::kFull) == s_.kept.levels.size() &&
-           (s_.choices.passes == 1 || s_.choices.device_sums == blocks_);
+           (s_.choices.passes == 1 || s_.choices.device_sums == units_);
   }
 
   Setup& s_;
   const PlanInputs& in_;
-  int blocks_;
+  int units_;
 };
 
 }  // namespace

@@ -80,25 +80,36 @@ KeepPlan reduced_kept(const TrainingLayout& whole, int layers, int cells) {
   return kept;
 }
 
+/// Gives the last layer of a reduced model adapters if only layers that were left out have some:
+/// without any all weights would be trained.
+void keep_an_adapter(const ModelSpec& whole, ModelSpec& reduced) {
+  if (whole.adapted() == reduced.adapted()) return;
+  for (const std::size_t kind : whole.kind) {
+    reduced.kind.back() = kind;
+    if (reduced.adapted()) return;
+  }
+}
+
 /// Leaves fewer layers of the model, of which as large a share is on the device, deferred, summed
 /// there or updated speculatively.
 void reduce_layers(const TrainingLayout& whole, int layers, TrainingLayout& s) {
-  const int all = static_cast<int>(whole.model->blocks.size());
+  const int all = static_cast<int>(whole.model->units.size());
   s.spec.kind.clear();
   for (int layer = 0; layer < layers; ++layer) {
     const int like = middle_of(layer, layers, whole.spec.layers());
     s.spec.kind.push_back(whole.spec.kind[static_cast<std::size_t>(like)]);
   }
+  keep_an_adapter(whole.spec, s.spec);
   s.model = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.walk.layers = layers;
   s.activations.layers = layers;
   s.weight_slots = std::min(whole.weight_slots, layers);
   s.gradient_slots = std::min(whole.gradient_slots, layers);
-  const auto blocks = static_cast<int>(s.model->blocks.size());
+  const auto units = static_cast<int>(s.model->units.size());
   const auto scaled = [&](int n) {
-    return static_cast<int>(std::lround(static_cast<double>(n) * blocks / all));
+    return static_cast<int>(std::lround(static_cast<double>(n) * units / all));
   };
-  // The first blocks are meant, and the embedding stays one.
+  // The first units are meant, and the embedding stays one.
   const auto first = [&](int n) { return n == 0 ? 0 : std::max(1, scaled(n)); };
   s.choices.resident_units = first(whole.choices.resident_units);
   s.choices.device_sums = first(whole.choices.device_sums);
@@ -108,7 +119,7 @@ void reduce_layers(const TrainingLayout& whole, int layers, TrainingLayout& s) {
         layers, std::max(scaled(whole.choices.gradient_ring), s.choices.deferred_units + 2));
   }
   if (whole.saves) {
-    const double share = static_cast<double>(blocks) / all;
+    const double share = static_cast<double>(units) / all;
     s.saves->staging = static_cast<std::size_t>(share * static_cast<double>(whole.saves->staging));
   }
   if (whole.choices.undo_log) {

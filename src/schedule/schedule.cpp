@@ -121,6 +121,7 @@ void Schedule::layer_backward(int layer, const BatchLease& batch, int pass) {
 }
 
 void Schedule::embedding_backward(const BatchLease& batch, int pass) {
+  if (!s_.gradients.trains(Walk::embedding())) return;
   GradientLease gradients =
       s_.gradients.acquire(Walk::embedding(), compute_, {"backward", pass, 0, -1});
   for (int cell = 0; cell < walk_.cells; ++cell) {

@@ -16,11 +16,13 @@ namespace {
 /// One chunk is added by the host while the next one lands.
 constexpr int kLandingSlots = 2;
 
-/// Returns the largest of what `size` says of each block.
+/// Returns the largest of what `size` says of each block that is trained, or 0 if none is.
 template <class Size>
-auto largest(const ModelLayout& layout, const Size& size) {
+auto largest(const ModelLayout& layout, const StatePlan& plan, const Size& size) {
   decltype(size(BlockId())) most = 0;
-  for (const BlockId b : layout.blocks.ids()) most = std::max(most, size(b));
+  for (const BlockId b : layout.blocks.ids()) {
+    if (plan.blocks[b].is_trained()) most = std::max(most, size(b));
+  }
   return most;
 }
 
@@ -30,14 +32,15 @@ std::size_t shard_bytes(const ModelLayout& layout, const StatePlan& plan, BlockI
   return static_cast<std::size_t>(layout.blocks[block].shard_elements(plan.ranks)) * size_of(dtype);
 }
 
-/// Returns the ring of the blocks of a kind, whose slots are as large as the largest of them.
+/// Returns the ring of the trained blocks of a kind, whose slots are as large as the largest of
+/// them. It has none where no block of the kind is trained.
 SlotRing accumulators(const ModelLayout& layout, UnitKind kind, const StatePlan& plan,
                       const char* name, int slots, Allocator& memory) {
-  const std::size_t bytes = largest(layout, [&](BlockId b) {
+  const std::size_t bytes = largest(layout, plan, [&](BlockId b) {
     const Block& block = layout.blocks[b];
     return block.kind == kind ? accumulator_bytes(block, plan) : 0;
   });
-  return {memory, Space::kDevice, name, slots, bytes};
+  return {memory, Space::kDevice, name, bytes > 0 ? slots : 0, bytes};
 }
 
 bool any(const StatePlan& plan, bool (*is)(const BlockPlan&)) {
@@ -49,7 +52,7 @@ bool passes(const BlockPlan& row) { return row.gradient == Home::kPassing; }
 /// Returns the bytes of the largest layer's shard in its gradient dtype: a slot of the ring, or the
 /// passing place.
 std::size_t layer_gradient_bytes(const ModelLayout& layout, const StatePlan& plan) {
-  return largest(layout, [&](BlockId b) {
+  return largest(layout, plan, [&](BlockId b) {
     const bool layer = layout.blocks[b].kind == UnitKind::kLayer;
     return layer ? shard_bytes(layout, plan, b, plan.blocks[b].gradient_dtype) : 0;
   });
@@ -58,7 +61,7 @@ std::size_t layer_gradient_bytes(const ModelLayout& layout, const StatePlan& pla
 /// Returns the bytes of the largest piece of a shard that is rounded or lands at once: a chunk, or
 /// the largest shard if that is smaller.
 std::size_t piece_bytes(const ModelLayout& layout, const StatePlan& plan) {
-  const std::size_t shard = largest(layout, [&](BlockId b) {
+  const std::size_t shard = largest(layout, plan, [&](BlockId b) {
     return std::max(shard_bytes(layout, plan, b, plan.blocks[b].gradient_dtype),
                     shard_bytes(layout, plan, b, plan.gradient));
   });
@@ -73,7 +76,7 @@ std::size_t accumulator_bytes(const Block& block, const StatePlan& plan) {
 }
 
 std::int64_t norm_count(const ModelLayout& layout, BlockId block, const StatePlan& plan) {
-  if (summed_on_host(plan.blocks[block])) return 0;
+  if (summed_on_host(plan.blocks[block]) || !plan.blocks[block].is_trained()) return 0;
   return SquaredNorm::partials(layout.blocks[block].shard_elements(plan.ranks));
 }
 
@@ -90,17 +93,17 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
                               rounds(plan) ? piece_bytes(layout, plan) : 0)),
       passing(memory.allocate(Space::kDevice, "gradients.passing",
                               any(plan, passes) ? layer_gradient_bytes(layout, plan) : 0)),
-      norms(
-          memory.tensor(Space::kDevice, "gradients.norms", DType::kF64,
-                        {largest(layout, [&](BlockId b) { return norm_count(layout, b, plan); })})),
+      norms(memory.tensor(
+          Space::kDevice, "gradients.norms", DType::kF64,
+          {largest(layout, plan, [&](BlockId b) { return norm_count(layout, b, plan); })})),
       ring(memory, Space::kPinned, "state.gradient_ring", plan.gradient_ring,
            layer_gradient_bytes(layout, plan)),
       landing(memory, Space::kPinned, "gradients.landing", kLandingSlots,
               any(plan, summed_on_host) ? piece_bytes(layout, plan) : 0) {
   take_for_blocks(layout, plan, memory, [&](BlockId b) {
-    const bool on_host = summed_on_host(plan.blocks[b]);
+    const bool comes_whole = plan.blocks[b].is_trained() && !summed_on_host(plan.blocks[b]);
     const bool on_device = plan.blocks[b].sums == SumPlace::kDevice;
-    home_norms.push_back({memory, Space::kPinned, "gradients.norms", on_host ? 0 : 1,
+    home_norms.push_back({memory, Space::kPinned, "gradients.norms", comes_whole ? 1 : 0,
                           static_cast<std::size_t>(norm_count(layout, b, plan)) * sizeof(double)});
     sums.push_back({memory, Space::kDevice, "gradients.sums", on_device ? 1 : 0,
                     shard_bytes(layout, plan, b, accumulator_of(plan.compute))});
@@ -108,7 +111,7 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
 }
 
 std::int64_t GradientStore::host_partials(const ModelLayout& layout, const StatePlan& plan) {
-  return SquaredNorm::partials(largest(layout, [&](BlockId b) {
+  return SquaredNorm::partials(largest(layout, plan, [&](BlockId b) {
     const bool on_host = summed_on_host(plan.blocks[b]);
     return on_host ? layout.blocks[b].shard_elements(plan.ranks) : 0;
   }));

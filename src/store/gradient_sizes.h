@@ -12,8 +12,8 @@ namespace strata {
 
 /// Returns the bytes of an accumulator, [padded] A.
 [[nodiscard]] std::size_t accumulator_bytes(const Block& block, const StatePlan& plan);
-/// Returns how many partial sums of squares the device takes of a block's gradient, or 0 if the
-/// host takes them because the device never has the complete gradient.
+/// Returns how many partial sums of squares the device takes of a block's gradient, or 0 if there
+/// is none, or the host takes them because the device never has the complete gradient.
 [[nodiscard]] std::int64_t norm_count(const ModelLayout& layout, BlockId block,
                                       const StatePlan& plan);
 /// Returns true if the gradient that the optimizer reads is narrower than the accumulator.

@@ -34,12 +34,22 @@ SlotRing& GradientStore::ring_of(BlockId block) {
 
 void GradientStore::begin_step() { std::fill(arrivals_.begin(), arrivals_.end(), 0); }
 
+bool GradientStore::trains(UnitId unit) const {
+  return std::ranges::any_of(state_.layout().units[unit].blocks,
+                             [&](BlockId b) { return state_.plan(b).is_trained(); });
+}
+
 GradientLease GradientStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
   GradientLease result;
   result.unit = unit;
   const Unit& u = state_.layout().units[unit];
   std::vector<std::byte*> blocks;
   for (const BlockId block : u.blocks) {
+    if (!state_.plan(block).is_trained()) {
+      blocks.push_back(nullptr);
+      result.leases.emplace_back();
+      continue;
+    }
     const bool begins_sum = arrivals_[block] == 0 && state_.plan(block).sums == SumPlace::kDevice;
     // With several ranks the sum is that of a shard, after the reduction.
     const bool in_place = begins_sum && state_.plan().ranks == 1;
@@ -60,6 +70,7 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
   const std::vector<BlockId>& blocks = state_.layout().units[lease.unit].blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const BlockId block = blocks[i];
+    if (!state_.plan(block).is_trained()) continue;
     const int expected = state_.plan(block).contributions;
     const int arrived = ++arrivals_[block];
     lease.leases[i].filled();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -24,6 +25,28 @@ std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
+}
+
+/// Draws a run of elements, as their initializer says.
+void draw_run(std::uint64_t seed, double deviation, const SourceRun& run,
+              std::vector<double>& values) {
+  const std::uint64_t stream = stream_of(run.source->name);
+  const auto first = static_cast<std::uint64_t>(run.source_begin);
+  switch (run.segment->initializer) {
+    case Initializer::kOnes: std::fill(values.begin(), values.end(), 1.0); return;
+    case Initializer::kZeros:
+    case Initializer::kAdapterB: std::fill(values.begin(), values.end(), 0.0); return;
+    case Initializer::kAdapterA: {
+      const double bound = 1 / std::sqrt(static_cast<double>(run.segment->cols));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = bound * (2 * random_uniform(seed, stream, first + i) - 1);
+      }
+      return;
+    }
+    case Initializer::kNormal: break;
+  }
+  random_normals(seed, stream, first, values);
+  for (double& value : values) value *= deviation;
 }
 
 /// Sets a tensor to zero by all threads. This is also what touches the memory first.
@@ -80,7 +103,7 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     BlockState state;
     state.weight = memory.tensor(space_of(row.weight), "state.weight", plan.compute, shape);
     state.begin = shape[0] * plan.rank;
-    if (row.updated_by == UpdatedBy::kNobody) {
+    if (!row.is_trained()) {
       blocks.push_back(state);
       return;
     }
@@ -171,22 +194,24 @@ void TrainingState::fill(ThreadPool& pool, const Source& source, WorkProgress* w
 void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool& pool,
                                WorkProgress* work) {
   const auto draw = [&](const SourceRun& run, std::vector<double>& values) {
-    switch (run.segment->initializer) {
-      case Initializer::kOnes: std::fill(values.begin(), values.end(), 1.0); return;
-      case Initializer::kZeros: std::fill(values.begin(), values.end(), 0.0); return;
-      case Initializer::kNormal: break;
-    }
-    random_normals(seed, stream_of(run.source->name), static_cast<std::uint64_t>(run.source_begin),
-                   values);
-    for (double& value : values) value *= deviation;
+    draw_run(seed, deviation, run, values);
   };
   fill(pool, draw, work);
 }
 
-void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work) {
+void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work,
+                         const AdapterStart& adapters) {
   require_shapes(files, layout_);
+  if (adapters.file != nullptr) require_adapter_shapes(*adapters.file, layout_);
   const auto read = [&](const SourceRun& run, std::vector<double>& values) {
-    files.read(run.source->name, run.source_begin, std::span<double>(values));
+    const bool adapts = is_of_adapter(run.segment->initializer);
+    if (adapts && adapters.file == nullptr) return draw_run(adapters.seed, 0, run, values);
+    const std::span<double> out(values);
+    if (adapts) {
+      adapters.file->read(run.source->name, run.source_begin, out);
+    } else {
+      files.read(run.source->name, run.source_begin, out);
+    }
     require_finite(run.source->name, run.source_begin, std::span<const double>(values));
   };
   fill(pool, read, work);
@@ -194,6 +219,7 @@ void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, Wo
 
 void TrainingState::clear(ThreadPool& pool) {
   for (const BlockId b : ids()) {
+    if (!plan(b).is_trained()) continue;
     const BlockState& s = memory_.blocks[b];
     const Tag tag{.phase = "initialize", .unit = b.value()};
     for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v, &s.grad}) {
@@ -259,6 +285,7 @@ std::vector<double> TrainingState::master(BlockId id) const {
 }
 
 std::vector<double> TrainingState::gradient(BlockId id) const {
+  if (!block(id).grad) return {};
   std::vector<std::byte> copy;
   return load_as_double(on_host(block(id).grad, copy));
 }

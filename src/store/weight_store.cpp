@@ -37,29 +37,27 @@ bool at_home(const ModelLayout& layout, UnitId unit, const StatePlan& plan) {
          });
 }
 
-/// Returns how many units of a kind are streamed.
-int streamed_units(const ModelLayout& layout, UnitKind kind, const StatePlan& plan) {
-  int count = 0;
-  for (const UnitId unit : layout.units.ids()) {
-    count += layout.units[unit].kind == kind && !at_home(layout, unit, plan) ? 1 : 0;
-  }
-  return count;
-}
-
-/// Returns the ring of the units of the kind of `unit`, with at most `slots` slots.
-SlotRing ring(const ModelLayout& layout, UnitId unit, const StatePlan& plan, const char* name,
+/// Returns the ring of the units of a kind, with at most `slots` slots, as large as the largest of
+/// the units.
+SlotRing ring(const ModelLayout& layout, UnitKind kind, const StatePlan& plan, const char* name,
               int slots, Allocator& memory) {
-  const int passing = streamed_units(layout, layout.units[unit].kind, plan);
-  return {memory, Space::kDevice, name, std::min(slots, passing), unit_bytes(layout, unit, plan)};
+  int streamed = 0;
+  std::size_t largest = 0;
+  for (const UnitId unit : layout.units.ids()) {
+    if (layout.units[unit].kind != kind) continue;
+    streamed += at_home(layout, unit, plan) ? 0 : 1;
+    largest = std::max(largest, unit_bytes(layout, unit, plan));
+  }
+  return {memory, Space::kDevice, name, std::min(slots, streamed), largest};
 }
 
 }  // namespace
 
 WeightStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots,
                             Allocator& memory)
-    : embedding(ring(layout, layout.embedding(), plan, "weights.embedding", 1, memory)),
-      layers(ring(layout, layout.unit_of_layer(0), plan, "weights.layers", layer_slots, memory)),
-      head(ring(layout, layout.head(), plan, "weights.head", 1, memory)) {}
+    : embedding(ring(layout, UnitKind::kEmbedding, plan, "weights.embedding", 1, memory)),
+      layers(ring(layout, UnitKind::kLayer, plan, "weights.layers", layer_slots, memory)),
+      head(ring(layout, UnitKind::kHead, plan, "weights.head", 1, memory)) {}
 
 WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas,
                          int layer_slots)

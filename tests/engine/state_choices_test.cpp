@@ -3,8 +3,11 @@
 
 #include "strata/engine/state_choices.h"
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "strata/model/adapters.h"
 #include "strata/model/families.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
@@ -111,6 +114,44 @@ TEST_CASE("the timing says when a block is updated, its updater how") {
     if (c.timing == UpdateTiming::kBeforeUse) CHECK(late == static_cast<int>(plan.blocks.size()));
     if (c.timing == UpdateTiming::kOnArrival) CHECK(late <= c.deferred_units);
   });
+}
+
+TEST_CASE("where a model has adapters they alone are trained, and live where their layer does") {
+  LlamaConfig model = tiny_model();
+  model.tie_word_embeddings = true;
+  model.num_hidden_layers = 6;
+  ModelSpec spec = spec_of(model);
+  add_adapters(spec, {.layers = {0, 2, 3}});
+  const ModelLayout layout = make_layout(spec);
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    const StateChoices c{.compute = DType::kBF16,
+                         .passes = 2,
+                         .resident_units = 2,
+                         .interleave = 1,
+                         .timing = timing};
+    const StatePlan plan = plan_state(layout, c);
+    REQUIRE(plan.blocks.size() == 11);
+    for (const BlockId b : layout.blocks.ids()) {
+      INFO(layout.blocks[b].name);
+      const BlockPlan& row = plan.blocks[b];
+      CHECK(row.is_trained() == (b.value() >= 8));
+      const bool resident = layout.blocks[b].unit.value() < 2;
+      CHECK((row.weight == Home::kDevice) == resident);
+      if (row.is_trained()) {
+        CHECK(row.updated_by == (resident ? UpdatedBy::kResident : UpdatedBy::kShuttle));
+        CHECK(row.contributions == 2);
+      } else {
+        CHECK(row.updated == UpdateTime::kNever);
+        CHECK(row.moments == Home::kNone);
+        CHECK(row.gradient == Home::kNone);
+        CHECK(row.contributions == 0);  // also of an embedding whose head reads it
+        CHECK(row.sums == SumPlace::kNone);
+      }
+    }
+  }
+  const StateChoices early{.timing = UpdateTiming::kSpeculative, .undo_log = 0};
+  CHECK(speculated_blocks(layout, early, std::size_t{1} << 30) ==
+        std::vector<BlockId>{BlockId(10), BlockId(9), BlockId(8)});
 }
 
 TEST_CASE("the table shows equal rows together") {

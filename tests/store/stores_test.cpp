@@ -2,10 +2,12 @@
 // what they hold and what they move, against values that the tests write into slots and homes
 // themselves.
 
+#include <algorithm>
 #include <cmath>
 
 #include "strata/base/bytes.h"
 #include "strata/engine/state_choices.h"
+#include "strata/model/adapters.h"
 #include "strata/model/families.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/gradient_store.h"
@@ -40,6 +42,34 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
   CHECK(std::abs(std::sqrt(mean_square(used)) - 0.02) < 0.02 * 0.03);
   const std::vector<double> head = state.master(layout.blocks.last());
   for (int i = 0; i < 64; ++i) CHECK(head[static_cast<std::size_t>(i)] == 1.0);
+}
+
+TEST_CASE("adapters begin with uniform A within the root of its width, and with B of zeros") {
+  LaneMachine machine;
+  LlamaConfig m = tiny_model();
+  m.hidden_size = 100;
+  ModelSpec spec = spec_of(m);
+  add_adapters(spec, {.rank = 64, .targets = {"q_proj", "v_proj"}});
+  const ModelLayout layout = make_layout(spec);
+  TrainingState state(layout, plan_state(layout, {.compute = DType::kF64}), machine.arenas());
+  state.initialize(7, 0.02, machine.pool());
+  const BlockId block = layout.blocks.last();
+  const std::vector<double> all = state.master(block);
+  for (const Segment& segment : layout.blocks[block].segments) {
+    const auto first = all.begin() + segment.offset;
+    const std::vector<double> values(first, first + segment.elements());
+    const auto [least, most] = std::ranges::minmax(values);
+    if (segment.initializer == Initializer::kAdapterB) {
+      CHECK(least == 0);
+      CHECK(most == 0);
+      continue;
+    }
+    CHECK(least >= -0.1);
+    CHECK(most <= 0.1);
+    CHECK(std::abs(std::sqrt(mean_square(values)) - 0.1 / std::sqrt(3.0)) < 0.002);
+  }
+  CHECK(!state.block(BlockId(1)).m);
+  CHECK(state.gradient(BlockId(1)).empty());
 }
 
 TEST_CASE("initial weights do not depend on the number of ranks") {

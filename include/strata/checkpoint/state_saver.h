@@ -33,7 +33,7 @@ struct SavePlan {
 
 /// Returns the types in which the checkpoints of a run hold its state.
 [[nodiscard]] CheckpointTypes checkpoint_types(const StatePlan& plan);
-/// Returns the blocks in the order in which their updates are submitted in a step.
+/// Returns the blocks that are trained in the order in which their updates are submitted in a step.
 [[nodiscard]] std::vector<BlockId> update_order(const StatePlan& plan);
 
 class StateSaver final : public UpdateObserver {
@@ -101,8 +101,8 @@ class StateSaver final : public UpdateObserver {
   void stage(BlockId block, const BlockState& to, Event done, Event free);
   void write(BlockId block, const BlockState& from);
   void finish_blocks();
-  [[nodiscard]] static Tag tag_of(BlockId block) {
-    return {.phase = "save", .unit = block.value()};
+  [[nodiscard]] Tag tag_of(BlockId block) const {
+    return {.phase = "save", .unit = state_.layout().blocks[block].unit.value()};
   }
 
   TrainingState& state_;

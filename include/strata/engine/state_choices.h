@@ -26,8 +26,8 @@ struct StateChoices {
   int ranks = 1;
   int replica = 0;
   int replicas = 1;
-  int resident_units = 0;  ///< the first blocks: their state lives on the device
-  int device_sums = 0;     ///< the first blocks: several contributions are summed on the device
+  int resident_units = 0;  ///< the first units: the state of their blocks lives on the device
+  int device_sums = 0;     ///< the first units: several contributions are summed on the device
   double interleave = 0;   ///< share of the layers with state on the host that the device updates,
                            ///< spread evenly: at f the i-th if floor((i + 1) f) > floor(i f)
   UpdateTiming timing = UpdateTiming::kBeforeUse;
@@ -39,11 +39,11 @@ struct StateChoices {
 /// Returns the rows of all blocks, and the dtypes that stores work with.
 [[nodiscard]] StatePlan plan_state(const ModelLayout& layout, const StateChoices& choices);
 
-/// Returns true for a block whose update is left for the next forward where others are updated in
-/// backward: `deferred` of `blocks`, or all, spread evenly, each in the middle of its share. So the
-/// host is late by a few blocks at most when backward ends, and forward, which takes half as long,
-/// does not meet all of them at its start.
-[[nodiscard]] bool is_deferred(int block, int deferred, int blocks);
+/// Returns true for a unit whose blocks are left for the next forward to update where others are
+/// updated in backward: `deferred` of `units`, or all, spread evenly, each in the middle of its
+/// share. So the host is late by a few blocks at most when backward ends, and forward, which takes
+/// half as long, does not meet all of them at its start.
+[[nodiscard]] bool is_deferred(int unit, int deferred, int units);
 
 /// Returns the blocks that an undo log of `bytes` would hold the old state of, in the order in
 /// which gradients arrive, from the last: those on the host that are not deferred and fit what is

@@ -15,9 +15,19 @@
 
 namespace strata {
 
-/// What a parameter is before training: normal random numbers as matrices are, 1 as weights of
-/// norms are, or 0 as biases are.
-enum class Initializer : std::uint8_t { kNormal, kOnes, kZeros };
+/// What a parameter is before training.
+enum class Initializer : std::uint8_t {
+  kNormal,    ///< normal random numbers, as matrices
+  kOnes,      ///< 1, as weights of norms
+  kZeros,     ///< 0, as biases
+  kAdapterA,  ///< uniform random numbers within 1 / sqrt(cols), as A of an adapter
+  kAdapterB,  ///< 0, as B of an adapter
+};
+
+/// Returns whether a parameter is one of an adapter, which is in no file of the model.
+[[nodiscard]] constexpr bool is_of_adapter(Initializer initializer) {
+  return initializer == Initializer::kAdapterA || initializer == Initializer::kAdapterB;
+}
 
 /// One parameter matrix inside a block. The weight of a norm is a matrix of one row, a bias one of
 /// one column.
@@ -43,6 +53,8 @@ enum class UnitKind : std::uint8_t { kEmbedding, kLayer, kHead };
 struct Block {
   std::string name;
   UnitKind kind = UnitKind::kLayer;  ///< of the unit that it belongs to
+  UnitId unit{};                     ///< that it belongs to
+  bool adapter = false;              ///< it has the adapters of a layer, else what they adapt
   std::vector<Segment> segments;
   std::int64_t elements = 0;  ///< with the gaps that align segments, without padding for ranks
 
@@ -64,8 +76,9 @@ struct Unit {
 };
 
 /// The blocks and units of a model. Units are in forward order: embedding, layers, head; layer l is
-/// unit l + 1. Every unit has one block of its own, and blocks are in the same order. Only the head
-/// may read another one beside it.
+/// unit l + 1. The first blocks are those of units, one of each in the same order. Blocks of
+/// adapters follow, in the order of the layers that have any. The head may read the embedding's
+/// block beside its own.
 struct ModelLayout {
   PerBlock<Block> blocks;
   PerUnit<Unit> units;
@@ -74,6 +87,9 @@ struct ModelLayout {
   [[nodiscard]] UnitId embedding() const { return UnitId(0); }
   [[nodiscard]] UnitId unit_of_layer(int layer) const { return UnitId(layer + 1); }
   [[nodiscard]] UnitId head() const { return units.last(); }
+  /// Returns whether blocks of adapters alone are trained.
+  [[nodiscard]] bool adapted() const { return blocks.size() > units.size(); }
+  [[nodiscard]] bool is_trained(BlockId block) const { return !adapted() || blocks[block].adapter; }
   /// Returns the block with the weights of a layer.
   [[nodiscard]] BlockId block_of_layer(int layer) const {
     return units[unit_of_layer(layer)].blocks.front();
@@ -82,6 +98,11 @@ struct ModelLayout {
   /// else 1.
   [[nodiscard]] int gradient_sources(BlockId block) const;
 };
+
+/// Return the names, after that of their block, of the segments of a linear's adapters: A of all
+/// sources, and B of one.
+[[nodiscard]] std::string adapter_segment_a(LinearId id);
+[[nodiscard]] std::string adapter_segment_b(LinearId id, std::size_t source);
 
 /// Returns the layout of a model. Throws as ModelSpec::require_common does.
 [[nodiscard]] ModelLayout make_layout(const ModelSpec& spec);

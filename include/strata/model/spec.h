@@ -77,6 +77,17 @@ enum class Products : std::uint8_t {
   kFp8All,  ///< codes
 };
 
+/// A low-rank adapter of one source of a Linear (LoRA, Hu et al., 2021): the rows of y that the
+/// source gives get scale * B A x in addition, with A [rank, in] and B [rows, rank]. Where a model
+/// has adapters they alone are trained.
+struct Adapter {
+  std::size_t source = 0;  ///< index in Linear::sources
+  std::int64_t rank = 0;
+  double scale = 1;  ///< not 0
+
+  bool operator==(const Adapter&) const = default;
+};
+
 /// A linear layer. The names of its sources go on after ModelSpec::layer_prefix and the number of
 /// the layer.
 struct Linear {
@@ -87,12 +98,18 @@ struct Linear {
   std::vector<SourceTensor> bias_sources;  ///< vectors, one after the other; empty: no bias
   double multiplier = 1;                   ///< of y; not 0, and 1 where there is a bias
   Products products = Products::kPlain;    ///< which with_products() changes
+  std::vector<Adapter> adapters{};         ///< by source, one of each at most
+
+  /// No linear has more sources.
+  static constexpr std::size_t kMostSources = 3;
 
   /// Returns the elements of the matrix.
   [[nodiscard]] std::int64_t elements() const { return in * out; }
   [[nodiscard]] bool has_bias() const { return !bias_sources.empty(); }
   /// Returns the elements of the bias, 0 if there is none.
   [[nodiscard]] std::int64_t bias_elements() const { return has_bias() ? out : 0; }
+  /// Returns R, the ranks of all adapters together.
+  [[nodiscard]] std::int64_t adapter_rank() const;
   /// Returns the FLOPs of the product for one token.
   [[nodiscard]] double flops() const {
     return 2.0 * static_cast<double>(in) * static_cast<double>(out);
@@ -154,7 +171,7 @@ struct LayerSpec {
 
 /// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
 /// few kinds. All kinds attend alike, but for windows and the angles of rotation, and have linears
-/// of the same widths, because temporaries and caches serve all layers.
+/// of the same widths, because temporaries and caches serve all layers. Their adapters may differ.
 struct ModelSpec {
   std::int64_t width = 0;         ///< C, of the residual stream
   std::int64_t vocabulary = 0;    ///< V, rows of the embedding and of the projection
@@ -173,6 +190,10 @@ struct ModelSpec {
 
   [[nodiscard]] int layers() const { return static_cast<int>(kind.size()); }
   [[nodiscard]] bool tied() const { return projection.empty(); }
+  /// Returns whether a layer has adapters.
+  [[nodiscard]] bool adapted() const;
+  /// Returns the largest adapter_rank() of all linears.
+  [[nodiscard]] std::int64_t largest_adapter_rank() const;
   [[nodiscard]] const LayerSpec& layer(int number) const {
     return kinds.at(kind.at(static_cast<std::size_t>(number)));
   }
@@ -182,7 +203,8 @@ struct ModelSpec {
   /// another width, if it has a bias or a norm where the first one has none or the reverse, or if a
   /// linear with a bias has a multiplier.
   void require_common() const;
-  /// Returns the elements of all weights; those of a tied embedding count once.
+  /// Returns the elements of all weights but those of adapters; those of a tied embedding count
+  /// once.
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Returns the elements that take part in a product for every token: linears and projection.
   [[nodiscard]] std::int64_t matmul_parameter_count() const;

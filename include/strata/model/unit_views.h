@@ -19,11 +19,19 @@ struct EmbeddingViews {
   View table;  ///< [V, C]
 };
 
+/// The adapters of a linear. Those of its sources read the same x.
+template <class View>
+struct AdapterViews {
+  View a;                                    ///< [R, in]: A of each, one below the other; or absent
+  std::array<View, Linear::kMostSources> b;  ///< by source, [its rows, its rank] each; or absent
+};
+
 template <class View>
 struct LayerViews {
   std::array<View, kLinears> linears;  ///< [out, in] each, by LinearId; absent: the layer has none
   std::array<View, kLinears> biases;   ///< [out] each, by LinearId, or absent
   std::array<View, kNorms> norms;      ///< [C] or [D] each, by NormId, or absent
+  std::array<AdapterViews<View>, kLinears> adapters;  ///< by LinearId
 
   [[nodiscard]] const View& operator[](LinearId id) const {
     return linears[static_cast<std::size_t>(id)];
@@ -31,6 +39,12 @@ struct LayerViews {
   [[nodiscard]] View& operator[](LinearId id) { return linears[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const View& bias(LinearId id) const { return biases[static_cast<std::size_t>(id)]; }
   [[nodiscard]] View& bias(LinearId id) { return biases[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const AdapterViews<View>& adapter(LinearId id) const {
+    return adapters[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] AdapterViews<View>& adapter(LinearId id) {
+    return adapters[static_cast<std::size_t>(id)];
+  }
   [[nodiscard]] const View& operator[](NormId id) const {
     return norms[static_cast<std::size_t>(id)];
   }
@@ -65,8 +79,9 @@ using HeadGradients = HeadViews<TensorView>;
 using UnitGradients = UnitViews<TensorView>;
 
 /// Returns the views of a unit of `layout`. `blocks` are the first bytes of the unit's blocks, in
-/// the order of Unit::blocks, each whole and of this dtype. Throws std::logic_error if a block has
-/// no segment of a name that every unit of its kind has.
+/// the order of Unit::blocks, each whole and of this dtype; null for a block whose views are to be
+/// absent. Throws std::logic_error if a block has no segment of a name that every unit of its kind
+/// has.
 template <class View>
 [[nodiscard]] UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
                                          std::span<std::byte* const> blocks, DType dtype);

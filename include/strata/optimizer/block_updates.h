@@ -94,6 +94,7 @@ class BlockUpdates final : private LoadObserver {
   /// Submits the update of a block if it was left to a load.
   void before_load(BlockId block) override;
   void check_device_updates(std::int64_t step_number, const Tag& tag);
+  [[nodiscard]] Tag tag_of(BlockId block, const Tag& tag) const;
   [[nodiscard]] std::unique_ptr<Updater> make_updater(const BlockPlan& row,
                                                       const UpdaterParts& parts, ThreadPool& pool);
 

@@ -36,7 +36,7 @@ enum class SumPlace : std::uint8_t {
 
 /// Says who updates a block.
 enum class UpdatedBy : std::uint8_t {
-  kNobody,    ///< it is not trained: it has a weight alone, and stores of gradients refuse it
+  kNobody,    ///< it is not trained: it has a weight alone, and nobody makes its gradient
   kHost,      ///< host threads, in the block's home
   kResident,  ///< the device, in the block's home there
   kShuttle,   ///< the device; the state crosses the link for it and goes home again
@@ -74,6 +74,7 @@ struct BlockPlan {
   UpdatedBy updated_by = UpdatedBy::kHost;
   UpdateTime updated = UpdateTime::kDecided;
 
+  [[nodiscard]] bool is_trained() const { return updated_by != UpdatedBy::kNobody; }
   /// Returns true if the update runs on the device, where the gradient then stays.
   [[nodiscard]] bool updated_on_device() const {
     return updated_by == UpdatedBy::kResident || updated_by == UpdatedBy::kShuttle;

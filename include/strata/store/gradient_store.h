@@ -22,8 +22,8 @@ namespace strata {
 /// offloaded.
 struct GradientLease {
   UnitId unit;
-  std::vector<Lease> leases;  ///< one per block of the unit
-  UnitGradients views;        ///< views of the accumulators, A, on the device
+  std::vector<Lease> leases;  ///< one per block of the unit, empty if nobody trains the block
+  UnitGradients views;        ///< views of the accumulators, A, on the device, or absent likewise
 };
 
 /// Says that the gradient of a block is complete for this step, at its home, once `event` has
@@ -78,7 +78,9 @@ class GradientStore {
 
   /// Starts to count the contributions of a step anew.
   void begin_step();
-  /// Returns the accumulators of all blocks of a unit, set to zero on `compute`.
+  /// Returns whether a block of the unit is trained.
+  [[nodiscard]] bool trains(UnitId unit) const;
+  /// Returns the accumulators of the trained blocks of a unit, set to zero on `compute`.
   [[nodiscard]] GradientLease acquire(UnitId unit, Stream& compute, const Tag& tag);
   /// Sends the accumulators of a unit on their way, and returns the blocks whose gradient is
   /// complete for the step with that. Throws std::logic_error if every slot of the gradient ring is

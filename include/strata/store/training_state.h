@@ -38,6 +38,12 @@ struct BlockState {
 inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState::low,
                                                &BlockState::m, &BlockState::v};
 
+/// Where the adapters of a model that is read from files come from.
+struct AdapterStart {
+  std::uint64_t seed = 0;                 ///< draws them, as TrainingState::initialize does,
+  const SafetensorsFile* file = nullptr;  ///< unless this file of PEFT has them
+};
+
 /// Holds the training state of all blocks: 14 bytes per parameter with bf16 weights and gradients
 /// (4 of the master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in
 /// bf16 take 4 bytes less, layers in a gradient ring none for gradients, and blocks that nobody
@@ -74,17 +80,19 @@ class TrainingState {
   /// Returns the bytes of all weights of this rank, padding included.
   [[nodiscard]] std::size_t weight_bytes() const;
 
-  /// Sets norm weights to 1 and all others to normal numbers with the given deviation: element i of
-  /// the tensor with this name is a pure function of (seed, name, i), whatever the ranks. Moments
-  /// and gradients become 0. Blocks the calling thread, also for copies to the device. `work`, if
-  /// it is given, counts the bytes of weights, weight_bytes() in all.
+  /// Sets weights to what their Initializer says, normal numbers with the given deviation: element
+  /// i of the tensor with this name is a pure function of (seed, name, i), whatever the ranks.
+  /// Moments and gradients become 0. Blocks the calling thread, also for copies to the device.
+  /// `work`, if it is given, counts the bytes of weights, weight_bytes() in all.
   void initialize(std::uint64_t seed, double deviation, ThreadPool& pool,
                   WorkProgress* work = nullptr);
   /// Reads weights from Hugging Face files, slice by slice; moments and gradients become 0. Blocks
   /// the calling thread, also for copies to the device. Throws IoError that names a tensor that is
   /// missing or has another shape.
-  void load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work = nullptr);
-  /// Sets all state to 0. Blocks the calling thread, also for copies to the device.
+  void load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work = nullptr,
+            const AdapterStart& adapters = {});
+  /// Sets all state of trained blocks to 0. Blocks the calling thread, also for copies to the
+  /// device.
   void clear(ThreadPool& pool);
   /// Writes `bytes` to one of a block's tensors, from element `first` of the shard on, wherever it
   /// lives. On the host several threads may do so at once; on the device the submitting thread
@@ -95,7 +103,7 @@ class TrainingState {
   /// live there; elsewhere the caller must have waited for updates of the block.
   [[nodiscard]] std::vector<double> master(BlockId block) const;
   /// Returns the gradient of the shard in f64, as the optimizer reads it, and waits as master()
-  /// does. It is empty for a gradient that has no home of its own.
+  /// does. It is empty for a gradient that has no home of its own, or that nobody makes.
   [[nodiscard]] std::vector<double> gradient(BlockId block) const;
 
  private:

@@ -1,0 +1,244 @@
+// Finds the modules that a config of adapters names. Layers whose adapters differ become different
+// kinds of layers.
+
+#include "strata/model/adapters.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "strata/base/text.h"
+
+namespace strata {
+namespace {
+
+constexpr double kMostRank = 65536;
+constexpr double kLeastAlpha = 1e-6;
+constexpr double kMostAlpha = 1e6;
+
+/// Returns the full name of the module that a source of a layer's linear is the weight of.
+std::string module_of(const ModelSpec& spec, int layer, const SourceTensor& source) {
+  constexpr std::string_view kWeight = ".weight";
+  return spec.layer_prefix + std::to_string(layer) + "." +
+         source.name.substr(0, source.name.size() - kWeight.size());
+}
+
+/// Returns whether a name means this module.
+bool means(std::string_view name, std::string_view module) {
+  if (!module.ends_with(name) || name.empty()) return false;
+  return module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
+}
+
+/// An entry of a pattern: the value of the modules that a name means.
+struct NamedValue {
+  std::string_view name;
+  double value = 0;
+};
+
+/// Returns the entry that a text such as "down_proj=16" is, or nothing if it is none.
+std::optional<NamedValue> parse_entry(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos || equals == 0) return std::nullopt;
+  NamedValue entry{.name = text.substr(0, equals)};
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data() + equals + 1, end, entry.value);
+  if (error != std::errc{} || parsed != end || !std::isfinite(entry.value)) return std::nullopt;
+  return entry;
+}
+
+/// Returns the value that a pattern has for a module, or `otherwise` if it has none.
+double value_of(const std::vector<std::string>& pattern, std::string_view module,
+                double otherwise) {
+  for (const std::string& text : pattern) {
+    const std::optional<NamedValue> entry = parse_entry(text);
+    if (entry && means(entry->name, module)) return entry->value;
+  }
+  return otherwise;
+}
+
+bool takes_all(const AdapterConfig& config) {
+  return config.targets == std::vector<std::string>{std::string(AdapterConfig::kAllLinear)};
+}
+
+/// Returns whether the module of a layer gets an adapter.
+bool is_target(const AdapterConfig& config, int layer, std::string_view module) {
+  const bool taken =
+      config.layers.empty() ||
+      std::ranges::find(config.layers, static_cast<double>(layer)) != config.layers.end();
+  return taken && (takes_all(config) || std::ranges::any_of(config.targets, [&](const auto& name) {
+                     return means(name, module);
+                   }));
+}
+
+/// Returns the adapters of a linear in a layer.
+std::vector<Adapter> adapters_of(const ModelSpec& spec, const AdapterConfig& config, int layer,
+                                 const Linear& linear) {
+  std::vector<Adapter> adapters;
+  for (std::size_t i = 0; i < linear.sources.size(); ++i) {
+    const std::string module = module_of(spec, layer, linear.sources[i]);
+    if (!is_target(config, layer, module)) continue;
+    const double rank = value_of(config.rank_pattern, module, static_cast<double>(config.rank));
+    const double alpha = value_of(config.alpha_pattern, module, config.alpha);
+    adapters.push_back({.source = i,
+                        .rank = static_cast<std::int64_t>(rank),
+                        .scale = alpha / (config.rslora ? std::sqrt(rank) : rank)});
+  }
+  return adapters;
+}
+
+/// Returns whether any linear gets an adapter.
+bool adapts_any(const ModelSpec& spec, const AdapterConfig& config) {
+  for (int layer = 0; layer < spec.layers(); ++layer) {
+    for (const Linear& linear : spec.layer(layer).linears) {
+      if (!adapters_of(spec, config, layer, linear).empty()) return true;
+    }
+  }
+  return false;
+}
+
+/// Checks what a config says of adapters, against the names of a model's modules.
+class AdapterCheck {
+ public:
+  AdapterCheck(const ModelSpec& spec, ConfigProblems& problems) : problems_(problems) {
+    for (int layer = 0; layer < spec.layers(); ++layer) {
+      for (const Linear& linear : spec.layer(layer).linears) {
+        for (const SourceTensor& source : linear.sources) {
+          modules_.push_back(module_of(spec, layer, source));
+        }
+      }
+    }
+  }
+
+  void check_names(const std::vector<std::string_view>& names, const char* key) {
+    if (names.size() > kMostNames) {
+      problems_.add(key, "names more than " + std::to_string(kMostNames) + " modules; name fewer");
+      return;
+    }
+    for (const std::string_view name : names) {
+      const auto is_meant = [&](std::string_view module) { return means(name, module); };
+      if (std::ranges::any_of(modules_, is_meant)) continue;
+      problems_.add(key, "\"" + shortened(printable_name(std::string(name))) +
+                             "\" is no linear of the model's layers; take " + last_names() +
+                             ", or full names");
+    }
+  }
+
+  void check_pattern(const std::vector<std::string>& pattern, const char* key,
+                     bool (*may_be)(double)) {
+    std::vector<std::string_view> names;
+    for (const std::string& text : pattern) {
+      const std::optional<NamedValue> entry = parse_entry(text);
+      if (entry && may_be(entry->value)) {
+        names.push_back(entry->name);
+      } else {
+        problems_.add(key, "\"" + shortened(printable_name(text)) +
+                               "\" is not a module and its value; write it like "
+                               "\"down_proj=16\"");
+      }
+    }
+    check_names(names, key);
+  }
+
+  /// Returns the last names of all modules, such as "q_proj".
+  [[nodiscard]] std::string last_names() const {
+    std::vector<std::string> names;
+    std::string text;
+    for (const std::string& module : modules_) {
+      const std::string name = module.substr(module.rfind('.') + 1);
+      if (std::ranges::find(names, name) != names.end()) continue;
+      text += (names.empty() ? "" : ", ") + name;
+      names.push_back(name);
+    }
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kMostNames = 1024;
+  std::vector<std::string> modules_;
+  ConfigProblems& problems_;
+};
+
+bool may_be_rank(double rank) { return rank >= 1 && rank <= kMostRank && rank == std::floor(rank); }
+bool may_be_alpha(double alpha) { return alpha >= kLeastAlpha && alpha <= kMostAlpha; }
+
+}  // namespace
+
+void AdapterConfig::fields(FieldList& f) {
+  f.add("rank", rank, "Sets the rank of A and B. Raise it for more to learn; 8 to 64 are usual.")
+      .from(1, kMostRank);
+  f.add("alpha", alpha,
+        "Sets what an adapter adds: B A x, times alpha / rank. Twice the rank is usual.")
+      .from(kLeastAlpha, kMostAlpha);
+  f.add("rslora", rslora,
+        "Divides alpha by the square root of the rank in place of the rank. Set it for ranks of 64 "
+        "and more.");
+  f.add("targets", targets,
+        "Names the modules that get an adapter, as config.json's model has them: q_proj means that "
+        "of every layer, a full name one of them. [\"all-linear\"] means all linears of layers.");
+  f.add("rank_pattern", rank_pattern,
+        "Lists modules with a rank of their own, such as [\"down_proj=16\"]. The first one that "
+        "means a module counts.");
+  f.add("alpha_pattern", alpha_pattern, "Lists modules with an alpha of their own, likewise.");
+  f.add("layers", layers,
+        "Lists the numbers of the layers that get adapters, from 0; [] takes all.");
+}
+
+void check_adapters(const AdapterConfig& config, const ModelSpec& spec, ConfigProblems& problems) {
+  AdapterCheck check(spec, problems);
+  if (config.targets.empty()) {
+    problems.add("adapter.targets", "names no module, so nothing would be trained; take " +
+                                        check.last_names() + ", or [\"all-linear\"]");
+  }
+  if (!takes_all(config)) {
+    check.check_names({config.targets.begin(), config.targets.end()}, "adapter.targets");
+  }
+  check.check_pattern(config.rank_pattern, "adapter.rank_pattern", may_be_rank);
+  check.check_pattern(config.alpha_pattern, "adapter.alpha_pattern", may_be_alpha);
+  const auto is_layer = [&](double layer) {
+    return layer >= 0 && layer < spec.layers() && layer == std::floor(layer);
+  };
+  if (std::ssize(config.layers) > spec.layers() || !std::ranges::all_of(config.layers, is_layer)) {
+    problems.add("adapter.layers",
+                 "must be whole numbers from 0 to model.num_hidden_layers - 1, each once");
+  } else if (problems.empty() && !adapts_any(spec, config)) {
+    problems.add("adapter.targets",
+                 "names modules of layers that adapter.layers leaves out, so nothing would be "
+                 "trained; name some of its layers");
+  }
+}
+
+void add_adapters(ModelSpec& spec, const AdapterConfig& config) {
+  ConfigProblems problems;
+  check_adapters(config, spec, problems);
+  problems.throw_if_any("adapter");
+  std::vector<LayerSpec> kinds;
+  std::vector<std::size_t> kind(spec.kind.size());
+  for (std::size_t base = 0; base < spec.kinds.size(); ++base) {
+    const std::size_t first = kinds.size();  // of the kinds that come of this one
+    for (int number = 0; number < spec.layers(); ++number) {
+      const auto layer = static_cast<std::size_t>(number);
+      if (spec.kind[layer] != base) continue;
+      LayerSpec adapted = spec.kinds[base];
+      for (Linear& linear : adapted.linears) {
+        linear.adapters = adapters_of(spec, config, number, linear);
+      }
+      const auto same =
+          std::find_if(kinds.begin() + static_cast<std::ptrdiff_t>(first), kinds.end(),
+                       [&](const LayerSpec& other) {
+                         return std::ranges::equal(other.linears, adapted.linears, {},
+                                                   &Linear::adapters, &Linear::adapters);
+                       });
+      kind[layer] = static_cast<std::size_t>(same - kinds.begin());
+      if (same == kinds.end()) kinds.push_back(std::move(adapted));
+    }
+  }
+  spec.kinds = std::move(kinds);
+  spec.kind = std::move(kind);
+}
+
+}  // namespace strata
