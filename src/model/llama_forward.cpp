@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "cell_runner.h"
 #include "heads.h"
+#include "layer_runner.h"
 #include "rope_memory.h"
 #include "strata/model/llama.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "cell_runner.h"
 #include "heads.h"
+#include "layer_runner.h"
 #include "rope_memory.h"
 #include "strata/model/llama.h"
 

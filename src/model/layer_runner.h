@@ -1,0 +1,212 @@
+// Submits the operators of a layer for one cell by the names that its spec gives them, for training
+// and for generation. What a linear is made of is decided here alone.
+
+#pragma once
+
+#include "cell_runner.h"
+#include "heads.h"
+#include "strata/model/llama_memory.h"
+#include "strata/model/unit_views.h"
+
+namespace strata {
+
+/// What FusedLinear runs before and after a product.
+struct AroundLinear {
+  RmsNormForward norm{};   ///< or absent
+  SwigluForward gate{};    ///< or absent
+  ResidualAdd residual{};  ///< or absent
+};
+
+/// Whether the operator before a product has written the codes of what that reads, if it reads
+/// codes: round_input() and round_gradient() let it.
+enum class Rounded : std::uint8_t { kNotYet, kAlready };
+
+/// Where a layer's gradients go, and the workspace that those of biases take.
+struct LayerBackward {
+  const LayerGradients& gradients;
+  const TensorView& bias_partials;  ///< LlamaScratch::bias_partials
+};
+
+/// The tensors that the backward of a norm reads and writes, as RmsNormBackward has them.
+struct NormGradient {
+  ConstTensorView dy{};
+  ConstTensorView x{};
+  ConstTensorView rstd{};
+  ConstTensorView d_residual{};  ///< or absent
+  TensorView dx{};
+};
+
+/// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
+/// here alone.
+class LayerRunner : public CellRunner {
+ public:
+  /// `backward` may be null where nothing goes backward, and `fp8` where no product multiplies
+  /// codes. What is given here outlives the runner.
+  LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
+              const Fp8Scratch* fp8 = nullptr, const LayerBackward* backward = nullptr)
+      : CellRunner(cell), layer_(layer), w_(w), fp8_(fp8), backward_(backward) {}
+
+  [[nodiscard]] const LayerSpec& layer() const { return layer_; }
+  [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
+  [[nodiscard]] const TensorView& gradient(NormId id) const { return backward_->gradients[id]; }
+
+  /// Rounds the weights whose products multiply codes, and transposes their codes where the layer
+  /// goes backward. It comes before the first cell of a visit.
+  void round_weights() const {
+    for (const Linear& linear : layer_.linears) {
+      if (linear.products == Products::kPlain) continue;
+      const auto id = static_cast<std::size_t>(linear.id);
+      const Fp8Codes& w = fp8_->weights[id];
+      const Fp8Codes& t = fp8_->transposed[id];
+      (*this)(QuantizeFp8Rows{.x = w_[linear.id], .q = w.q, .scale = w.scale});
+      if (backward_ == nullptr) continue;
+      (*this)(TransposeFp8{.w = w.q, .scale = w.scale, .t = t.q, .t_scale = t.scale});
+    }
+  }
+  /// Lets the operator that writes y, which the linear reads next, write it in codes if it reads
+  /// those. Where nothing goes backward nobody else reads y.
+  template <Op O>
+  void round_input(LinearId id, O& op) const {
+    if (!multiplies_codes(id)) return;
+    const Fp8Codes codes = input_codes(id, op.y.rows());
+    op.y8 = codes.q;
+    op.y_scale = codes.scale;
+    if (backward_ == nullptr) op.y = {};
+  }
+  /// Lets the backward of a norm write in codes the gradient that the linear's reads next.
+  void round_gradient(LinearId id, RmsNormBackward& op) const {
+    if (!multiplies_codes(id)) return;
+    const Fp8Codes codes = gradient_codes(id, op.dx.rows());
+    op.dx8 = codes.q;
+    op.dx_scale = codes.scale;
+  }
+  void round_gradient(LinearId id, SwigluBackward& op) const {
+    if (!multiplies_codes(id)) return;
+    const Fp8Codes codes = gradient_codes(id, op.d_y.rows());
+    op.d_gate_up8 = codes.q;
+    op.d_gate_up_scale = codes.scale;
+  }
+
+  /// y [N, out] = the linear of x [N, in].
+  void linear(LinearId id, const ConstTensorView& x, const TensorView& y,
+              Rounded rounded = Rounded::kNotYet) const {
+    if (!multiplies_codes(id)) {
+      return CellRunner::linear(x, w_[id], y, multiplier(id), w_.bias(id));
+    }
+    const Fp8Codes codes = input_codes(id, y.rows());
+    if (rounded == Rounded::kNotYet) round(x, codes);
+    product(codes, fp8_->weights[index(id)], y, MatmulUpdate::kOverwrite, multiplier(id));
+    if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+  }
+  /// Runs the linear with what is around it so that a row does not depend on the others. Products
+  /// that promise that know no bias, so it and what comes after it run by themselves.
+  void by_row(LinearId id, const ConstTensorView& x, const TensorView& y,
+              const AroundLinear& around = {}) const {
+    const Matmul product = linear_by_row(x, w_[id], y, multiplier(id));
+    if (!w_.bias(id)) {
+      return CellRunner::by_row({.norm = around.norm,
+                                 .product = product,
+                                 .gate = around.gate,
+                                 .residual = around.residual});
+    }
+    CellRunner::by_row({.norm = around.norm, .product = product});
+    (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+    if (around.gate.y) (*this)(around.gate);
+    if (around.residual.a) (*this)(around.residual);
+  }
+  /// dx [N, in] becomes the gradient of x, where dy [N, out] is that of y.
+  void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx,
+                      Rounded rounded = Rounded::kNotYet) const {
+    if (!multiplies_codes(id)) {
+      return CellRunner::input_gradient(dy, w_[id], dx, multiplier(id));
+    }
+    const Fp8Codes codes = gradient_codes(id, dy.rows());
+    if (rounded == Rounded::kNotYet) round(dy, codes);
+    product(codes, fp8_->transposed[index(id)], dx, MatmulUpdate::kOverwrite, multiplier(id));
+  }
+  /// Adds to the gradients of the linear's weights and of its bias.
+  void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
+    const TensorView& dw = backward_->gradients[id];
+    if (layer_.linear(id).products == Products::kFp8All) {
+      const Fp8Codes dy_columns = fp8_->dy_columns.shaped(dy.shape[1], dy.rows());
+      const Fp8Codes x_columns = fp8_->x_columns.shaped(x.shape[1], x.rows());
+      (*this)(QuantizeFp8Columns{.x = dy, .q = dy_columns.q, .scale = dy_columns.scale});
+      (*this)(QuantizeFp8Columns{.x = x, .q = x_columns.q, .scale = x_columns.scale});
+      product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
+    } else {
+      CellRunner::weight_gradient(dy, x, dw, multiplier(id));
+    }
+    const TensorView& d_bias = backward_->gradients.bias(id);
+    if (!d_bias) return;
+    const TensorView& partials = backward_->bias_partials;
+    const Shape used{BiasBackward::kWorkspaceRows, d_bias.elements()};
+    (*this)(BiasBackward{
+        .dy = dy, .d_bias = d_bias, .workspace = TensorView(partials.data, partials.dtype, used)});
+  }
+
+  /// Returns the norm of this id, of x into y, both [N, C]; rstd [N] is written.
+  [[nodiscard]] RmsNormForward norm(NormId id, const ConstTensorView& x, const TensorView& y,
+                                    const TensorView& rstd, const ModelSpec& spec) const {
+    return {.x = x,
+            .residual = {},
+            .weight = weight(id),
+            .sum = {},
+            .y = y,
+            .rstd = rstd,
+            .eps = spec.norm_eps,
+            .offset = spec.norm_offset};
+  }
+  /// Returns the backward of that.
+  [[nodiscard]] RmsNormBackward norm_backward(NormId id, const NormGradient& of,
+                                              const LlamaScratch& s, const ModelSpec& spec) const {
+    return {.dy = of.dy,
+            .x = of.x,
+            .weight = weight(id),
+            .rstd = of.rstd,
+            .d_residual = of.d_residual,
+            .dx = of.dx,
+            .d_weight = gradient(id),
+            .workspace = s.norm_partials,
+            .offset = spec.norm_offset};
+  }
+  /// Normalises queries or keys of the packed `from` into those of `to`, which may be the same.
+  /// rstd is [N] or, for norms of single heads, [N, heads] or absent. Those may also rotate.
+  void normalise(const NormedHeads& of, const TensorView& from, const TensorView& to,
+                 const TensorView& rstd, const ModelSpec& spec,
+                 const RopeAngles& rotation = {}) const {
+    if (!of.one_by_one(layer_)) {
+      return (*this)(norm(of.id, of.joined(from), of.joined(to), rstd, spec));
+    }
+    (*this)(HeadNormForward{.x = of.apart(from),
+                            .weight = weight(of.id),
+                            .y = of.apart(to),
+                            .rstd = rstd,
+                            .eps = spec.norm_eps,
+                            .offset = spec.norm_offset,
+                            .rotation = rotation});
+  }
+
+ private:
+  static constexpr std::size_t index(LinearId id) { return static_cast<std::size_t>(id); }
+  [[nodiscard]] double multiplier(LinearId id) const { return layer_.linear(id).multiplier; }
+  [[nodiscard]] bool multiplies_codes(LinearId id) const {
+    return layer_.linear(id).products != Products::kPlain;
+  }
+  /// Returns where the codes of a linear's x, or of the gradient of its y, are for so many tokens.
+  [[nodiscard]] Fp8Codes input_codes(LinearId id, std::int64_t tokens) const {
+    return fp8_->rows.shaped(tokens, layer_.linear(id).in);
+  }
+  [[nodiscard]] Fp8Codes gradient_codes(LinearId id, std::int64_t tokens) const {
+    return fp8_->rows.shaped(tokens, layer_.linear(id).out);
+  }
+  void round(const ConstTensorView& x, const Fp8Codes& codes) const {
+    (*this)(QuantizeFp8Rows{.x = x, .q = codes.q, .scale = codes.scale});
+  }
+
+  const LayerSpec& layer_;
+  const LayerWeights& w_;
+  const Fp8Scratch* fp8_;
+  const LayerBackward* backward_;
+};
+
+}  // namespace strata
