@@ -5,8 +5,8 @@
 
 The committed copy is tests/golden/data. Needs torch, transformers and safetensors. Seeds are fixed;
 another PyTorch version may change the last bits, which the tests' tolerances allow. (Operator
-goldens: operators.py. Whole models, and what their files hold: models.py; what they are continued
-with: generation.py.)
+goldens: operators.py. Whole models, and what their files hold: models.py; adapters of PEFT on
+them: adapters.py; what they are continued with: generation.py.)
 """
 
 import json
@@ -17,6 +17,7 @@ import safetensors
 import torch
 import transformers
 
+import adapters
 import generation
 import models
 import operators
@@ -34,6 +35,7 @@ def main():
     print("versions:", versions)
     operators.make(folder)
     models.make(folder)
+    adapters.make(folder)
     generation.make(folder)
     rope_scaling.make(folder)
     (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")

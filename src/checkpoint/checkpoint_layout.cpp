@@ -90,6 +90,10 @@ std::string model_path(std::size_t number, std::size_t count) {
   return name;
 }
 
+std::string adapter_path(const Block& block) {
+  return "adapter/layers." + std::to_string(block.unit.value() - 1) + ".safetensors";
+}
+
 StateFile model_file(const Block& block, DType weight, std::string path) {
   StateFileBuilder file(std::move(path), {{"format", "pt"}});
   constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::max();
@@ -127,7 +131,8 @@ std::size_t CheckpointTypes::bytes_of(StatePart part) const {
 }
 
 std::vector<const StateFile*> BlockFiles::files() const {
-  std::vector<const StateFile*> all{&model};
+  std::vector<const StateFile*> all;
+  if (!model.path.empty()) all.push_back(&model);
   if (state) all.push_back(&*state);
   return all;
 }
@@ -146,8 +151,13 @@ CheckpointLayout make_checkpoint_layout(const ModelLayout& layout, const Checkpo
   const std::size_t count = layout.blocks.size();
   for (const BlockId id : layout.blocks.ids()) {
     const Block& block = layout.blocks[id];
-    BlockFiles files{.model = model_file(block, types.weight, model_path(id.index() + 1, count)),
-                     .state = {}};
+    if (!layout.is_trained(id)) {
+      result.blocks.push_back({});
+      continue;
+    }
+    const std::string path =
+        block.adapter ? adapter_path(block) : model_path(id.index() + 1, count);
+    BlockFiles files{.model = model_file(block, types.weight, path), .state = {}};
     if (!types.are_weights_alone()) files.state = state_file(block, types);
     result.blocks.push_back(std::move(files));
   }

@@ -125,14 +125,17 @@ void CheckpointSave::prepare() {
 }
 
 std::vector<std::filesystem::path> CheckpointSave::subfolders() const {
-  std::vector<std::filesystem::path> folders{temporary_ / "model"};
-  if (!p_.layout.types.are_weights_alone()) folders.push_back(temporary_ / "state");
-  for (const SmallFile& file : p_.small_files) {
-    const std::filesystem::path folder = (temporary_ / file.path).parent_path();
+  std::vector<std::filesystem::path> folders;
+  const auto add_folder_of = [&](const std::string& file) {
+    const std::filesystem::path folder = (temporary_ / file).parent_path();
     const bool is_there =
         folder == temporary_ || std::ranges::find(folders, folder) != folders.end();
     if (!is_there) folders.push_back(folder);
+  };
+  for (const BlockFiles& block : p_.layout.blocks) {
+    for (const StateFile* file : block.files()) add_folder_of(file->path);
   }
+  for (const SmallFile& file : p_.small_files) add_folder_of(file.path);
   return folders;
 }
 

@@ -62,6 +62,11 @@ void convert(DType from, std::span<const std::byte> weights, std::span<const std
 /// Returns the layout of the checkpoint's files. Whoever claims more layers than there are files
 /// gets no layout of them made.
 CheckpointLayout layout_of(const FoundCheckpoint& checkpoint, const LlamaConfig& model) {
+  if (const std::optional<BaseWeights>& base = checkpoint.manifest.base) {
+    throw IoError(checkpoint.folder.string() + ": holds the adapters of " +
+                  (base->folder.empty() ? "a model with random weights" : base->folder) +
+                  " alone, and no whole model");
+  }
   if (std::cmp_greater(model.num_hidden_layers, checkpoint.manifest.files.size())) {
     throw IoError(checkpoint.folder.string() + ": has fewer files than its model layers");
   }

@@ -66,7 +66,7 @@ class Loader {
     if (work_ != nullptr) work_->begin("reading the checkpoint", {.total = bytes_of_shards()});
     for (const BlockId b : state_.ids()) {
       if (between) between();
-      load(b);
+      if (state_.plan(b).is_trained()) load(b);
     }
   }
 

@@ -146,6 +146,15 @@ Validations read_validations(Members& outer, const char* key) {
   return validations;
 }
 
+BaseWeights read_base(Members& outer) {
+  Members members(outer.take("base"), "base");
+  BaseWeights base;
+  base.folder = members.text("folder");
+  base.hash = read_hash(members, "hash");
+  members.finish();
+  return base;
+}
+
 Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
@@ -178,6 +187,7 @@ Manifest read(const Json& json) {
   manifest.program = members.text("program");
   manifest.model = members.object("model");
   manifest.config = members.object("config");
+  if (json.contains("base")) manifest.base = read_base(members);
   manifest.types.weight = members.dtype("weight", kWeightTypes);
   manifest.types.moment = members.dtype_or_null("moment", kMomentTypes);
   for (const Json& file : members.list("files")) {

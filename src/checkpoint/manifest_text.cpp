@@ -125,6 +125,9 @@ std::string hashed_text(const Manifest& manifest) {
                            {"best", to_json(manifest.validations.best)},
                            {"without_gain", manifest.validations.without_gain}};
   }
+  if (manifest.base) {
+    head["base"] = {{"folder", manifest.base->folder}, {"hash", hex_digits(manifest.base->hash)}};
+  }
   std::string text = "{";
   for (const auto& [key, value] : head.items()) {
     text += (text.size() == 1 ? "\n\"" : ",\n\"") + key + "\": " + json_text(value, 1);

@@ -88,7 +88,7 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
     if (is_copied(name)) add(name, imported.read(name));
   }
   add(kConfig, llama_config_text(config, files.types.weight, config_text));
-  add(kIndex, index_text(files, layout));
+  if (!layout.adapted()) add(kIndex, index_text(files, layout));
   std::ranges::sort(result, {}, &SmallFile::path);
   return result;
 }

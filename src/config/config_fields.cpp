@@ -245,6 +245,9 @@ void RunConfig::fields(FieldList& f) {
   f.add("model", model,
         "The architecture, in the field names of a Hugging Face `config.json`, and where weights "
         "come from.");
+  f.add("adapter", adapter,
+        "Low-rank adapters (LoRA): with this section they alone are trained, and the weights of "
+        "`model` stay as they are ([adapters](adapters.md)). Names are those of PEFT.");
   f.add("data", data, "Token files, and how rows are cut out of them.");
   f.add("schedule", schedule,
         "How a step is divided into passes and sub-batches, and what of it is where. Only `rows`, "

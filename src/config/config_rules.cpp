@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "config/product_rules.h"
@@ -17,6 +18,8 @@
 #include "strata/config/config.h"
 #include "strata/config/size_rules.h"
 #include "strata/data/mixture.h"
+#include "strata/model/families.h"
+#include "strata/model/products.h"
 
 namespace strata {
 namespace {
@@ -195,6 +198,19 @@ void check_sizes(const FieldList& fields, const std::string& prefix, ConfigProbl
   }
 }
 
+/// Checks the adapters of a config that has some. Their names are looked for in a model without
+/// problems only.
+void check_adapter(const RunConfig& c, ConfigProblems& problems) {
+  Rules run(problems, "run");
+  run.refuse_if(c.run.sample_every > 0, "sample_every",
+                "takes samples of a whole model, and adapters are not read for them; set it to 0");
+  Rules checkpoint(problems, "checkpoint");
+  checkpoint.refuse_if(c.checkpoint.weights_every_steps.has_value(), "weights_every_steps",
+                       "saves weights of a whole model, and a run with adapters changes none of "
+                       "them; leave it out: checkpoints hold the adapters alone");
+  if (problems.empty()) check_adapters(*c.adapter, spec_of(c.model.llama), problems);
+}
+
 /// Checks what the list of fields says of each key alone. That of the model, the model does.
 void check_each(RunConfig c, ConfigProblems& problems) {
   const FieldList sections = fields_of(c);
@@ -242,7 +258,14 @@ void RunConfig::validate(std::string_view source) const {
   Rules memory_rules(problems, "memory");
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
                          "belongs to schedule.spill \"auto\"; leave it out");
+  if (adapter) check_adapter(*this, problems);
   problems.throw_if_any(source);
+}
+
+ModelSpec RunConfig::spec() const {
+  ModelSpec spec = spec_of(model.llama);
+  if (adapter) add_adapters(spec, *adapter);
+  return with_products(std::move(spec), run.products, run.products_bf16);
 }
 
 void RunConfig::validate_for(BackendChoice backend, std::string_view source) const {

@@ -49,7 +49,8 @@ void check_cuda_products(const RunConfig& config, ConfigProblems& problems) {
   check(head * all_heads, "the width of queries, keys and values together");
   const std::int64_t rows = config.schedule.rows % kMultiple;
   const std::int64_t tokens = rows * (config.data.sequence_length % kMultiple);
-  if (config.run.products != Products::kFp8All || tokens % kMultiple == 0) return;
+  const bool sums_over_tokens = config.run.products == Products::kFp8All && !config.adapter;
+  if (!sums_over_tokens || tokens % kMultiple == 0) return;
   problems.add("run.products",
                "\"fp8_all\" sums over the tokens of a sub-batch, schedule.rows times "
                "data.sequence_length, which must be " +

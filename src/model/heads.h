@@ -4,12 +4,25 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 #include "strata/base/tensor.h"
 #include "strata/model/spec.h"
 #include "strata/ops/heads.h"
 
 namespace strata {
+
+/// Returns columns [begin, begin + count) of a matrix [N, width].
+template <class Void>
+[[nodiscard]] BasicTensorView<Void> columns_of(const BasicTensorView<Void>& matrix,
+                                               std::int64_t begin, std::int64_t count) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+  Byte* data =
+      static_cast<Byte*>(matrix.data) + static_cast<std::size_t>(begin) * size_of(matrix.dtype);
+  return {data, matrix.dtype, Shape{matrix.rows(), count}, matrix.row_stride};
+}
 
 /// The heads of a packed buffer that a norm reads, all of queries or all of keys.
 struct NormedHeads {

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "adapter_runner.h"
 #include "cell_runner.h"
 #include "heads.h"
 #include "strata/model/llama_memory.h"
@@ -21,12 +22,6 @@ struct AroundLinear {
 /// codes: round_input() and round_gradient() let it.
 enum class Rounded : std::uint8_t { kNotYet, kAlready };
 
-/// Where a layer's gradients go, and the workspace that those of biases take.
-struct LayerBackward {
-  const LayerGradients& gradients;
-  const TensorView& bias_partials;  ///< LlamaScratch::bias_partials
-};
-
 /// The tensors that the backward of a norm reads and writes, as RmsNormBackward has them.
 struct NormGradient {
   ConstTensorView dy{};
@@ -40,38 +35,39 @@ struct NormGradient {
 /// here alone.
 class LayerRunner : public CellRunner {
  public:
-  /// `backward` may be null where nothing goes backward, and `fp8` where no product multiplies
-  /// codes. What is given here outlives the runner.
+  /// `scratch` may be null where the layer has no adapters, no product multiplies codes, and
+  /// nothing goes backward; `gradients` where nothing goes backward. What is given here outlives
+  /// the runner.
   LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
-              const Fp8Scratch* fp8 = nullptr, const LayerBackward* backward = nullptr)
-      : CellRunner(cell), layer_(layer), w_(w), fp8_(fp8), backward_(backward) {}
+              const LlamaScratch* scratch = nullptr, const LayerGradients* gradients = nullptr)
+      : CellRunner(cell), layer_(layer), w_(w), scratch_(scratch), gradients_(gradients) {}
 
   [[nodiscard]] const LayerSpec& layer() const { return layer_; }
   [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
-  [[nodiscard]] const TensorView& gradient(NormId id) const { return backward_->gradients[id]; }
+  /// Returns where the gradient of a norm's weight goes; absent where nobody trains it.
+  [[nodiscard]] const TensorView& gradient(NormId id) const { return (*gradients_)[id]; }
 
   /// Rounds the weights whose products multiply codes, and transposes their codes where the layer
   /// goes backward. It comes before the first cell of a visit.
   void round_weights() const {
     for (const Linear& linear : layer_.linears) {
       if (linear.products == Products::kPlain) continue;
-      const auto id = static_cast<std::size_t>(linear.id);
-      const Fp8Codes& w = fp8_->weights[id];
-      const Fp8Codes& t = fp8_->transposed[id];
+      const Fp8Codes& w = scratch_->fp8.weights[index(linear.id)];
+      const Fp8Codes& t = scratch_->fp8.transposed[index(linear.id)];
       (*this)(QuantizeFp8Rows{.x = w_[linear.id], .q = w.q, .scale = w.scale});
-      if (backward_ == nullptr) continue;
+      if (gradients_ == nullptr) continue;
       (*this)(TransposeFp8{.w = w.q, .scale = w.scale, .t = t.q, .t_scale = t.scale});
     }
   }
   /// Lets the operator that writes y, which the linear reads next, write it in codes if it reads
-  /// those. Where nothing goes backward nobody else reads y.
+  /// those. Where nothing goes backward, adapters alone read y itself.
   template <Op O>
   void round_input(LinearId id, O& op) const {
     if (!multiplies_codes(id)) return;
     const Fp8Codes codes = input_codes(id, op.y.rows());
     op.y8 = codes.q;
     op.y_scale = codes.scale;
-    if (backward_ == nullptr) op.y = {};
+    if (gradients_ == nullptr && !w_.adapter(id).a) op.y = {};
   }
   /// Lets the backward of a norm write in codes the gradient that the linear's reads next.
   void round_gradient(LinearId id, RmsNormBackward& op) const {
@@ -90,13 +86,15 @@ class LayerRunner : public CellRunner {
   /// y [N, out] = the linear of x [N, in].
   void linear(LinearId id, const ConstTensorView& x, const TensorView& y,
               Rounded rounded = Rounded::kNotYet) const {
-    if (!multiplies_codes(id)) {
-      return CellRunner::linear(x, w_[id], y, multiplier(id), w_.bias(id));
+    if (multiplies_codes(id)) {
+      const Fp8Codes codes = input_codes(id, y.rows());
+      if (rounded == Rounded::kNotYet) round(x, codes);
+      product(codes, scratch_->fp8.weights[index(id)], y, MatmulUpdate::kOverwrite, multiplier(id));
+      if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+    } else {
+      CellRunner::linear(x, w_[id], y, multiplier(id), w_.bias(id));
     }
-    const Fp8Codes codes = input_codes(id, y.rows());
-    if (rounded == Rounded::kNotYet) round(x, codes);
-    product(codes, fp8_->weights[index(id)], y, MatmulUpdate::kOverwrite, multiplier(id));
-    if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+    if (w_.adapter(id).a) adapters(id).forward(x, y);
   }
   /// Runs the linear with what is around it so that a row does not depend on the others. Products
   /// that promise that know no bias, so it and what comes after it run by themselves.
@@ -117,28 +115,25 @@ class LayerRunner : public CellRunner {
   /// dx [N, in] becomes the gradient of x, where dy [N, out] is that of y.
   void input_gradient(LinearId id, const ConstTensorView& dy, const TensorView& dx,
                       Rounded rounded = Rounded::kNotYet) const {
-    if (!multiplies_codes(id)) {
-      return CellRunner::input_gradient(dy, w_[id], dx, multiplier(id));
-    }
-    const Fp8Codes codes = gradient_codes(id, dy.rows());
-    if (rounded == Rounded::kNotYet) round(dy, codes);
-    product(codes, fp8_->transposed[index(id)], dx, MatmulUpdate::kOverwrite, multiplier(id));
-  }
-  /// Adds to the gradients of the linear's weights and of its bias.
-  void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
-    const TensorView& dw = backward_->gradients[id];
-    if (layer_.linear(id).products == Products::kFp8All) {
-      const Fp8Codes dy_columns = fp8_->dy_columns.shaped(dy.shape[1], dy.rows());
-      const Fp8Codes x_columns = fp8_->x_columns.shaped(x.shape[1], x.rows());
-      (*this)(QuantizeFp8Columns{.x = dy, .q = dy_columns.q, .scale = dy_columns.scale});
-      (*this)(QuantizeFp8Columns{.x = x, .q = x_columns.q, .scale = x_columns.scale});
-      product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
+    if (multiplies_codes(id)) {
+      const Fp8Codes codes = gradient_codes(id, dy.rows());
+      if (rounded == Rounded::kNotYet) round(dy, codes);
+      product(codes, scratch_->fp8.transposed[index(id)], dx, MatmulUpdate::kOverwrite,
+              multiplier(id));
     } else {
-      CellRunner::weight_gradient(dy, x, dw, multiplier(id));
+      CellRunner::input_gradient(dy, w_[id], dx, multiplier(id));
     }
-    const TensorView& d_bias = backward_->gradients.bias(id);
+    if (w_.adapter(id).a) adapters(id).input_gradient(dy, dx);
+  }
+  /// Adds to the gradients of what is trained of the linear: its weights, its bias, its adapters.
+  /// Comes next of this linear after input_gradient().
+  void weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x) const {
+    const AdapterViews<TensorView>& d_adapter = gradients_->adapter(id);
+    if (d_adapter.a) adapters(id).weight_gradient(dy, x, d_adapter);
+    if (const TensorView& dw = (*gradients_)[id]) add_weight_gradient(id, dy, x, dw);
+    const TensorView& d_bias = gradients_->bias(id);
     if (!d_bias) return;
-    const TensorView& partials = backward_->bias_partials;
+    const TensorView& partials = scratch_->bias_partials;
     const Shape used{BiasBackward::kWorkspaceRows, d_bias.elements()};
     (*this)(BiasBackward{
         .dy = dy, .d_bias = d_bias, .workspace = TensorView(partials.data, partials.dtype, used)});
@@ -194,19 +189,33 @@ class LayerRunner : public CellRunner {
   }
   /// Returns where the codes of a linear's x, or of the gradient of its y, are for so many tokens.
   [[nodiscard]] Fp8Codes input_codes(LinearId id, std::int64_t tokens) const {
-    return fp8_->rows.shaped(tokens, layer_.linear(id).in);
+    return scratch_->fp8.rows.shaped(tokens, layer_.linear(id).in);
   }
   [[nodiscard]] Fp8Codes gradient_codes(LinearId id, std::int64_t tokens) const {
-    return fp8_->rows.shaped(tokens, layer_.linear(id).out);
+    return scratch_->fp8.rows.shaped(tokens, layer_.linear(id).out);
   }
   void round(const ConstTensorView& x, const Fp8Codes& codes) const {
     (*this)(QuantizeFp8Rows{.x = x, .q = codes.q, .scale = codes.scale});
   }
+  void add_weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x,
+                           const TensorView& dw) const {
+    if (layer_.linear(id).products != Products::kFp8All) {
+      return CellRunner::weight_gradient(dy, x, dw, multiplier(id));
+    }
+    const Fp8Codes dy_columns = scratch_->fp8.dy_columns.shaped(dy.shape[1], dy.rows());
+    const Fp8Codes x_columns = scratch_->fp8.x_columns.shaped(x.shape[1], x.rows());
+    (*this)(QuantizeFp8Columns{.x = dy, .q = dy_columns.q, .scale = dy_columns.scale});
+    (*this)(QuantizeFp8Columns{.x = x, .q = x_columns.q, .scale = x_columns.scale});
+    product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
+  }
+  [[nodiscard]] AdapterRunner adapters(LinearId id) const {
+    return {*this, layer_.linear(id), w_.adapter(id), scratch_->adapters};
+  }
 
   const LayerSpec& layer_;
   const LayerWeights& w_;
-  const Fp8Scratch* fp8_;
-  const LayerBackward* backward_;
+  const LlamaScratch* scratch_;
+  const LayerGradients* gradients_;
 };
 
 }  // namespace strata

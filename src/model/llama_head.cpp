@@ -93,7 +93,7 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
     const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
     const TensorView dn = memory_.scratch.head_dn.slice_rows(0, c.count);
     run.input_gradient(c.d_logits, w.projection, dn, spec_.logits_scale);
-    run.weight_gradient(c.d_logits, c.n, dw.projection, spec_.logits_scale);
+    if (dw.projection) run.weight_gradient(c.d_logits, c.n, dw.projection, spec_.logits_scale);
     run(RmsNormBackward{.dy = dn,
                         .x = c.x,
                         .weight = w.norm,

@@ -233,15 +233,13 @@ void Llama::mlp_output(const LayerRunner& run, const KeptActivations& there,
 }
 
 void Llama::begin_layer_forward(Stream& compute, int layer, const LayerWeights& w, const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &memory_.scratch.fp8);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &memory_.scratch);
   run.round_weights();
 }
 
 void Llama::begin_layer_backward(Stream& compute, int layer, const LayerWeights& w,
                                  const LayerGradients& dw, const Tag& tag) {
-  const LlamaScratch& s = memory_.scratch;
-  const LayerBackward backward{.gradients = dw, .bias_partials = s.bias_partials};
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s.fp8, &backward);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &memory_.scratch, &dw);
   run.round_weights();
 }
 
@@ -249,7 +247,7 @@ void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, con
                           ConstTensorView x, const KeptActivations& kept, TensorView y,
                           const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s.fp8);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, {}, a);
   if (run.layer().has(NormId::kMlpOut)) {
@@ -299,8 +297,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
                            const LayerGradients& dw, const CellBatch& batch, ConstTensorView x,
                            const KeptActivations& kept, TensorView d, const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
-  const LayerBackward backward{.gradients = dw, .bias_partials = s.bias_partials};
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s.fp8, &backward);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s, &dw);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
   mlp_backward(run, kept, a, d);

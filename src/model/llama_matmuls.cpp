@@ -20,9 +20,13 @@ struct Multiplied {
 struct LinearProducts {
   std::string name;
   std::int64_t tokens = 0, in = 0, out = 0;
-  std::int64_t stride_y = 0;            ///< elements from one row of y to the next
-  bool bias = false;                    ///< whether y has one, which products of codes do not add
-  Multiplied forward, weight_gradient;  ///< the input gradient is as forward
+  std::int64_t stride_x = 0;  ///< elements from one row of x to the next
+  std::int64_t stride_y = 0;  ///< likewise of y
+  bool bias = false;          ///< whether y has one, which products of codes do not add
+  Multiplied forward{};       ///< and for the input gradient
+  Multiplied weight_gradient{};
+  MatmulUpdate into_y = MatmulUpdate::kOverwrite;
+  MatmulUpdate into_dx = MatmulUpdate::kOverwrite;
 };
 
 /// A product of codes, a [m, k] and b [n, k].
@@ -50,7 +54,7 @@ void add_codes_products(std::vector<LlamaMatmul>& to, const LinearProducts& line
 }
 
 void add_products(std::vector<LlamaMatmul>& to, const LinearProducts& linear, DType compute) {
-  const TensorView x(nullptr, compute, Shape{linear.tokens, linear.in});
+  const TensorView x(nullptr, compute, Shape{linear.tokens, linear.in}, linear.stride_x);
   const TensorView w(nullptr, compute, Shape{linear.out, linear.in});
   const TensorView dw(nullptr, accumulator_of(compute), w.shape);
   const TensorView y(nullptr, compute, Shape{linear.tokens, linear.out}, linear.stride_y);
@@ -58,9 +62,12 @@ void add_products(std::vector<LlamaMatmul>& to, const LinearProducts& linear, DT
       linear.bias ? ConstTensorView(nullptr, compute, Shape{linear.out}) : ConstTensorView();
   if (linear.forward.numbers) {
     to.push_back(
-        {linear.name + " forward", shape_of(Matmul{.a = x, .b = w, .out = y, .bias = bias})});
-    to.push_back({linear.name + " input gradient",
-                  shape_of(Matmul{.a = y, .b = w, .out = x, .layout = MatmulLayout::kNN})});
+        {linear.name + " forward",
+         shape_of(Matmul{.a = x, .b = w, .out = y, .update = linear.into_y, .bias = bias})});
+    to.push_back(
+        {linear.name + " input gradient",
+         shape_of(Matmul{
+             .a = y, .b = w, .out = x, .layout = MatmulLayout::kNN, .update = linear.into_dx})});
   }
   if (linear.weight_gradient.numbers) {
     to.push_back(
@@ -73,13 +80,44 @@ void add_products(std::vector<LlamaMatmul>& to, const LinearProducts& linear, DT
   add_codes_products(to, linear, compute);
 }
 
+std::string text_of(LinearId id) {
+  std::string name(name_of(id));
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+/// Adds the products of the adapters of a linear: h = x A^T of all, and y_i += h_i B_i^T of each.
+void add_adapters(std::vector<LlamaMatmul>& to, const Linear& linear, const LlamaSizes& z) {
+  if (linear.adapters.empty()) return;
+  const std::int64_t rank = linear.adapter_rank();
+  add_products(to,
+               {.name = text_of(linear.id) + " adapter A",
+                .tokens = z.cell_tokens,
+                .in = linear.in,
+                .out = rank,
+                .stride_x = linear.in,
+                .stride_y = rank,
+                .into_dx = MatmulUpdate::kAccumulate},
+               z.compute);
+  for (const Adapter& adapter : linear.adapters) {
+    add_products(to,
+                 {.name = text_of(linear.id) + " adapter B" + std::to_string(adapter.source),
+                  .tokens = z.cell_tokens,
+                  .in = adapter.rank,
+                  .out = linear.sources.at(adapter.source).rows,
+                  .stride_x = rank,
+                  .stride_y = linear.out,
+                  .into_y = MatmulUpdate::kAccumulate},
+                 z.compute);
+  }
+}
+
 }  // namespace
 
 std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes& z) {
   std::vector<LlamaMatmul> products;
+  const bool trained = !spec.adapted();
   for (const Linear& linear : spec.common().linears) {
-    std::string name(name_of(linear.id));
-    std::ranges::replace(name, '_', ' ');
     const auto some_are = [&](Products of) {
       return std::ranges::any_of(
           spec.kinds, [&](const LayerSpec& kind) { return kind.linear(linear.id).products == of; });
@@ -87,16 +125,18 @@ std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes&
     const bool fp8 = some_are(Products::kFp8);
     const bool fp8_all = some_are(Products::kFp8All);
     const bool plain = some_are(Products::kPlain);
-    add_products(products,
-                 {.name = name,
-                  .tokens = z.cell_tokens,
-                  .in = linear.in,
-                  .out = linear.out,
-                  .stride_y = linear.out,
-                  .bias = linear.has_bias(),
-                  .forward = {.numbers = plain, .codes = fp8 || fp8_all},
-                  .weight_gradient = {.numbers = plain || fp8, .codes = fp8_all}},
-                 z.compute);
+    add_products(
+        products,
+        {.name = text_of(linear.id),
+         .tokens = z.cell_tokens,
+         .in = linear.in,
+         .out = linear.out,
+         .stride_x = linear.in,
+         .stride_y = linear.out,
+         .bias = linear.has_bias(),
+         .forward = {.numbers = plain, .codes = fp8 || fp8_all},
+         .weight_gradient = {.numbers = trained && (plain || fp8), .codes = trained && fp8_all}},
+        z.compute);
   }
   const auto head = [&](std::string name, std::int64_t tokens) {
     if (tokens == 0) return;
@@ -105,13 +145,21 @@ std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes&
                   .tokens = tokens,
                   .in = spec.width,
                   .out = spec.vocabulary,
+                  .stride_x = spec.width,
                   .stride_y = logits_stride(spec.vocabulary),
-                  .forward = {},
-                  .weight_gradient = {}},
+                  .weight_gradient = {.numbers = trained}},
                  z.compute);
   };
   head("head", z.head_chunk);
   head("last head", z.cell_tokens % z.head_chunk);
+  std::vector<LlamaMatmul> of_adapters;
+  for (const LayerSpec& kind : spec.kinds) {
+    for (const Linear& linear : kind.linears) add_adapters(of_adapters, linear, z);
+  }
+  for (LlamaMatmul& product : of_adapters) {  // kinds may have the same
+    if (std::ranges::find(products, product.shape, &LlamaMatmul::shape) != products.end()) continue;
+    products.push_back(std::move(product));
+  }
   return products;
 }
 

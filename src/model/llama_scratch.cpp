@@ -72,6 +72,10 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   if (widest_bias > 0) {
     bias_partials = make("scratch.bias_partials", a, {BiasBackward::kWorkspaceRows, widest_bias});
   }
+  if (const std::int64_t rank = spec.largest_adapter_rank(); rank > 0) {
+    adapters = {.h = make("scratch.adapter", x, {n, rank}),
+                .dh = make("scratch.d_adapter", x, {n, rank})};
+  }
   head_n = make("scratch.head_norm", x, {z.head_chunk, spec.width});
   head_dn = make("scratch.head_d_norm", x, {z.head_chunk, spec.width});
   const Shape logits{z.head_chunk, Llama::logits_stride(spec.vocabulary)};

@@ -47,6 +47,7 @@ ModelSpec with_products(ModelSpec spec, Products products, std::span<const std::
     throw std::invalid_argument("no linear or layer is called " + *unknown);
   }
   if (products == Products::kPlain) return spec;
+  if (products == Products::kFp8All && spec.adapted()) products = Products::kFp8;
   std::vector<bool> plain_layer(spec.kind.size());
   for (const std::string& name : plain) {
     const std::optional<std::int64_t> layer = layer_named(name, spec.layers());

@@ -18,8 +18,6 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
-#include "strata/model/families.h"
-#include "strata/model/products.h"
 #include "strata/plan/sample_setup.h"
 
 namespace strata {
@@ -62,7 +60,7 @@ BatchStoreShape batch_shape(const RunConfig& given) {
 /// Returns a setup without its plan: what the config and the choices say, and no limit changes.
 Setup describe(const RunConfig& config, const PlanChoices& choices, const PlannedRank& planned) {
   Setup s;
-  s.spec = training_spec(config);
+  s.spec = config.spec();
   s.hardware = config.hardware;
   s.stored = planned.stored;
   s.attention = config.kernels.attention;
@@ -117,10 +115,6 @@ std::size_t estimated_device_overhead(BackendChoice backend) {
 
 std::size_t estimated_host_overhead(BackendChoice backend) {
   return backend == BackendChoice::kCuda ? 560 * kMiB : 32 * kMiB;
-}
-
-ModelSpec training_spec(const RunConfig& config) {
-  return with_products(spec_of(config.model.llama), config.run.products, config.run.products_bf16);
 }
 
 LlamaSizes llama_sizes(const RunConfig& config) {

@@ -9,6 +9,7 @@
 #include "strata/base/fields.h"
 #include "strata/base/version.h"
 #include "strata/runfiles/run_folder.h"
+#include "strata/train/start_weights.h"
 #include "train/small_files.h"
 
 namespace strata {
@@ -22,6 +23,7 @@ Checkpointer::Checkpointer(const CheckpointPlace& place, const RunConfig& config
       saver_(*engine.saver()),
       weights_(make_checkpoint_layout(*setup.model, setup.saves->types.weights_alone())),
       groups_(groups),
+      base_(base_weights_of(config, *setup.model)),
       small_files_(agreed_small_files(place, config, setup, saver_.layout(), groups.world())),
       expected_s_(write_gbs > 0 ? static_cast<double>(saver_.layout().bytes()) / 1e9 / write_gbs
                                 : 0) {}
@@ -37,6 +39,7 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.data.validation_since = std::min(facts.data.validation_since, place_.first_step());
   facts.validations = validations_;
   facts.program = version_text(build_info());
+  facts.base = base_;
   facts.model = write_fields(config_.model.llama);
   facts.config = write_fields(config_);
   ++saves_;

@@ -141,6 +141,17 @@ bool ends_with_the_run(const OptimizerSection& optimizer) {
   return optimizer.lr_schedule != LrSchedule::kConstant;
 }
 
+/// Throws ConfigError if adapters were trained and are no longer, or the reverse.
+void require_adapters_alike(const RunConfig& config, const FoundCheckpoint& checkpoint) {
+  if (checkpoint.manifest.base.has_value() == config.adapter.has_value()) return;
+  throw ConfigError(
+      "--resume: " + checkpoint.folder.string() +
+      (config.adapter ? " holds a whole model, whose weights were all trained; leave the section "
+                        "adapter out, or begin a new run with adapters and model.path = " +
+                            (checkpoint.folder / "model").string()
+                      : std::string(" holds adapters alone; give the section adapter as it was")));
+}
+
 }  // namespace
 
 void require_allowable(const ResumeRequest& request) {
@@ -203,6 +214,7 @@ std::optional<FoundCheckpoint> agree_on_checkpoint(const Files& files,
 std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
                                                  const FoundCheckpoint& checkpoint,
                                                  const ResumeRequest& request) {
+  require_adapters_alike(config, checkpoint);
   const std::string source = (checkpoint.folder / kManifestName).string();
   const RunConfig before = parse_run_config(checkpoint.manifest.config, source);
   std::map<std::string, std::string, std::less<>> old;

@@ -68,7 +68,7 @@ void Session::build() {
   Lap lap;
   start_machine(work);
   startup_.machine_s = lap();
-  const ModelSpec spec = training_spec(config_);
+  const ModelSpec spec = config_.spec();
   open_data(spec, work);
   startup_.data_s = lap();
   may_end();

@@ -13,6 +13,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
+#include "strata/checkpoint/base_weights.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
@@ -62,6 +63,21 @@ void load_checkpoint(const CheckpointPlace& place, const std::function<void()>& 
   engine.resume(from.manifest.history);
 }
 
+/// Draws weights, or reads those of model.path. Adapters are drawn in any case.
+void set_start_weights(const RunConfig& config, TrainingState& state, ThreadPool& pool,
+                       Ranks& ranks, WorkProgress& work) {
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  if (config.model.path.empty()) {
+    work.begin("drawing weights", {.total = state.weight_bytes()});
+    state.initialize(seed, config.model.llama.initializer_range, pool, &work);
+    return;
+  }
+  work.begin("reading weights", {.total = state.weight_bytes()});
+  const StartWeights start = open_start_weights(config.model);
+  if (!start.resized.empty() && ranks.rank() == 0) log::info("{}", start.resized);
+  state.load(start.files, pool, &work, {.seed = seed});
+}
+
 }  // namespace
 
 void check_start_weights(const ModelSection& model, const ModelSpec& spec, Ranks& ranks) {
@@ -72,20 +88,14 @@ void check_start_weights(const ModelSection& model, const ModelSpec& spec, Ranks
 
 void set_start_state(const RunConfig& config, const SessionHooks& hooks, TrainingEngine& engine,
                      ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
-  TrainingState& state = engine.state();
-  if (hooks.checkpoints && hooks.checkpoints->resume) {
-    work.begin("verifying the checkpoint");
-    load_checkpoint(*hooks.checkpoints, hooks.may_end, engine, pool, ranks, work);
-  } else if (config.model.path.empty()) {
-    work.begin("drawing weights", {.total = state.weight_bytes()});
-    state.initialize(static_cast<std::uint64_t>(config.run.seed),
-                     config.model.llama.initializer_range, pool, &work);
-  } else {
-    work.begin("reading weights", {.total = state.weight_bytes()});
-    const StartWeights start = open_start_weights(config.model);
-    if (!start.resized.empty() && ranks.rank() == 0) log::info("{}", start.resized);
-    state.load(start.files, pool, &work);
+  const bool resumes = hooks.checkpoints && hooks.checkpoints->resume;
+  if (!resumes || config.adapter) set_start_weights(config, engine.state(), pool, ranks, work);
+  if (!resumes) return;
+  if (const auto base = base_weights_of(config, engine.state().layout())) {
+    require_same_base(hooks.checkpoints->resume->manifest.base.value_or(BaseWeights()), *base);
   }
+  work.begin("verifying the checkpoint");
+  load_checkpoint(*hooks.checkpoints, hooks.may_end, engine, pool, ranks, work);
 }
 
 }  // namespace strata

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "strata/base/text.h"
+#include "strata/checkpoint/base_weights.h"
 #include "strata/model/resize_vocabulary.h"
 
 namespace strata {
@@ -24,6 +25,13 @@ StartWeights open_start_weights(const ModelSection& model) {
       (model.llama.tie_word_embeddings ? "the embedding are" : "embedding and head are") +
       " the mean of the others";
   return start;
+}
+
+std::optional<BaseWeights> base_weights_of(const RunConfig& config, const ModelLayout& layout) {
+  if (!config.adapter) return std::nullopt;
+  if (config.model.path.empty()) return BaseWeights();
+  return BaseWeights{.folder = config.model.path,
+                     .hash = hash_of_base(open_start_weights(config.model).files, layout)};
 }
 
 }  // namespace strata

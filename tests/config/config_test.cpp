@@ -192,6 +192,13 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "run.products: in e4m3 need the width of queries to be"},
       {{"run.products=fp8_all", "run.backend=cuda", "data.sequence_length=60", "schedule.rows=2"},
        "run.products: \"fp8_all\" sums over the tokens of a sub-batch"},
+      {{"adapter.rank=0"}, "adapter.rank: "},
+      {{R"(adapter.targets=["w_proj"])"}, "adapter.targets: \"w_proj\" is no linear"},
+      {{"adapter.layers=[2]"}, "adapter.layers: must be whole numbers"},
+      {{"adapter.rank=4", "run.sample_every=5"},
+       "run.sample_every: takes samples of a whole model"},
+      {{"adapter.rank=4", "checkpoint.weights_every_steps=5"},
+       "checkpoint.weights_every_steps: saves weights of a whole model"},
       {{"kernels.attention=cudnn", "run.backend=cpu"}, "kernels.attention: \"cudnn\" needs a GPU"},
       {{"kernels.attention=cudnn", "run.backend=cuda", "run.dtype=f32"},
        "kernels.attention: \"cudnn\" computes in bf16 only"},
@@ -417,6 +424,8 @@ TEST_CASE("combinations that belong together are accepted") {
         "no error");
   CHECK(complaint({"run.products=fp8_all", "data.sequence_length=59", "run.backend=cpu",
                    "model.head_dim=6"}) == "no error");
+  CHECK(complaint({"run.products=fp8_all", "adapter.rank=3", "data.sequence_length=59",
+                   "run.backend=cuda"}) == "no error");
 }
 
 TEST_CASE("a backend that was found is held to its rules") {
@@ -605,7 +614,7 @@ TEST_CASE("a size without a unit is refused where it cannot be meant") {
 
 TEST_CASE("what other trainers set and no key does is answered with where it is") {
   for (const auto& [name, answer] :
-       std::vector<std::pair<std::string, std::string>>{{"lora_r", "adapters are not trained"},
+       std::vector<std::pair<std::string, std::string>>{{"lora_dropout", "without it"},
                                                         {"load_in_4bit", "what run.dtype says"},
                                                         {"chat_template", "--chat-template"},
                                                         {"deepspeed", "sharded over the ranks"},

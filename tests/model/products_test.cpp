@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "strata/model/adapters.h"
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
 #include "strata/model/llama.h"
@@ -104,6 +106,18 @@ TEST_CASE("the products to tune are those of all kinds of layers, each once") {
   both.insert(both.end(), all.begin(), all.end());
   CHECK(products_named(tiny(Products::kFp8All, {"layers.0"}), "down") == both);
   CHECK(products_named(tiny(Products::kFp8All, {}), "head").size() == 3);
+}
+
+TEST_CASE("where adapters are trained no product makes gradients of weights from codes") {
+  ModelSpec spec = spec_of(test::tiny_model());
+  add_adapters(spec, {.rank = 3, .targets = {"down_proj"}});
+  spec = with_products(std::move(spec), Products::kFp8All, {});
+  CHECK(products_of(spec, LinearId::kDown) == std::vector<Products>(3, kFp8));
+  CHECK(products_named(spec, "down") ==
+        Names{"down forward in e4m3", "down input gradient in e4m3", "down adapter A forward",
+              "down adapter A input gradient", "down adapter A weight gradient",
+              "down adapter B0 forward", "down adapter B0 input gradient",
+              "down adapter B0 weight gradient"});
 }
 
 TEST_CASE("products of codes have the shapes of their operands") {

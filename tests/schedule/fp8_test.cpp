@@ -194,6 +194,30 @@ TEST_CASE("what run.products_bf16 names stays as it is in bf16") {
   }
 }
 
+TEST_CASE("adapters multiply numbers beside products of codes") {
+  RunConfig config = bf16_config();
+  config.adapter = AdapterConfig{.rank = 3};
+  const auto check = [](RunConfig run) {
+    run.run.products = Products::kFp8;
+    const Rounds of_linears = rounds_of(run);
+    constexpr std::int64_t kWidestRank = 3 * 3;  // of q, k and v; all widths are above it
+    const RunResult codes = run_tiny(run);
+    CHECK(codes == run_rounded(run, [&](MatmulLayout layout, std::int64_t in, std::int64_t out) {
+            return std::min(in, out) > kWidestRank && of_linears(layout, in, out);
+          }));
+    run.run.products = Products::kFp8All;  // no gradient of W is made
+    CHECK(codes == run_tiny(run));
+    run.run.products = Products::kPlain;
+    CHECK(codes.losses != run_tiny(run).losses);
+  };
+  for (const KeepLevel level : {KeepLevel::kRecompute, KeepLevel::kFull}) {
+    config.schedule.activations = level;
+    check(config);
+  }
+  enrich(config.model.llama);
+  check(config);
+}
+
 TEST_CASE("a visit rounds weights once, and cells have no pass where an operator rounds") {
   RunConfig config = bf16_config();
   config.run.steps = 1;

@@ -325,6 +325,7 @@ Mode plain_mode(const Mode& mode) {
   p.run.products = c.run.products;
   p.run.products_bf16 = c.run.products_bf16;
   p.model = c.model;
+  p.adapter = c.adapter;
   p.data = c.data;
   // Sub-batches of several ranks take turns in the rows: their number says who gets which.
   const bool joins = mode.ranks == 1 && c.run.products != Products::kFp8All;

@@ -85,18 +85,26 @@ void check_memory(TinyEngine& engine) {
 /// update taken back.
 void check_updates(const RunConfig& config, const TinyEngine& engine, const Recorder& r,
                    const std::vector<StepOutcome>& outcomes) {
-  const PerBlock<BlockPlan>& rows = engine.setup().state.blocks;
+  const ModelLayout& layout = *engine.setup().model;
+  // Of the blocks of a unit one is trained: its adapters if there are any, and else the first.
+  PerUnit<const BlockPlan*> rows(layout.units.size());
+  for (const BlockId b : layout.blocks.ids()) {
+    const BlockPlan& row = engine.setup().state.blocks[b];
+    if (row.is_trained()) rows[layout.blocks[b].unit] = &row;
+  }
   std::size_t on_device = 0;
   const std::vector<std::size_t> updates = r.find(AdamW::kName);
   for (const std::size_t i : updates) {
     const TraceRecord& record = r.records()[i];
-    const bool device = rows[BlockId(record.what.tag.unit)].updated_on_device();
-    CHECK(record.lane == (device ? Lane::kOut : Lane::kHost));
-    on_device += device ? 1 : 0;
+    const BlockPlan* const row = rows[UnitId(record.what.tag.unit)];
+    REQUIRE(row != nullptr);
+    CHECK(record.lane == (row->updated_on_device() ? Lane::kOut : Lane::kHost));
+    on_device += row->updated_on_device() ? 1 : 0;
   }
   const std::int64_t resident = *config.schedule.resident_units;
-  CHECK((on_device > 0) == (resident > 0 || config.optimizer.interleave.value_or(0) > 0));
-  CHECK((on_device == updates.size()) == (resident >= std::ssize(rows)));
+  const std::int64_t first = config.adapter ? 1 : 0;  // unit that is trained
+  CHECK((on_device > 0) == (resident > first || config.optimizer.interleave.value_or(0) > 0));
+  if (!config.adapter) CHECK((on_device == updates.size()) == (resident >= std::ssize(rows)));
   const bool speculates = engine.setup().speculated_units() > 0;
   CHECK(r.find("restore_state").empty() != speculates);
   for (const StepOutcome& outcome : outcomes) {
@@ -173,10 +181,23 @@ std::vector<Mode> of_richest_family(std::vector<Mode> modes) {
   return modes;
 }
 
+/// Returns the modes with adapters of some linears in some layers, over weights that stay.
+std::vector<Mode> with_adapters(std::vector<Mode> modes) {
+  for (Mode& mode : modes) {
+    mode.config.adapter = {.rank = 3,
+                           .alpha = 6,
+                           .targets = {"q_proj", "v_proj", "o_proj", "down_proj"},
+                           .rank_pattern = {"down_proj=5"},
+                           .layers = {0, 1, 3, 4}};
+  }
+  return modes;
+}
+
 // Strides have no factor in common with the lengths of the loops that make the tables.
 constexpr std::size_t kStateStride = 19;
 constexpr std::size_t kFamilyStride = 37;
 constexpr std::size_t kFp8Stride = 43;
+constexpr std::size_t kAdapterStride = 23;
 constexpr std::size_t kCellStride = 11;
 constexpr std::size_t kUpdateStride = 17;
 constexpr std::size_t kSpeculativeStride = 5;
@@ -220,6 +241,11 @@ TEST_CASE("modes whose products multiply codes train as their plain runs do, wit
   check_modes(in_fp8(of_richest_family(state_modes())), {.stride = 2 * kFp8Stride});
 }
 
+TEST_CASE("modes of adapters over weights that stay train as their plain runs do") {
+  check_modes(with_adapters(state_modes()), {.stride = kAdapterStride});
+  check_modes(with_adapters(in_fp8(state_modes())), {.stride = 2 * kFp8Stride});
+}
+
 TEST_CASE("modes of slots and of what cells keep train as their plain runs do, without a race") {
   check_modes(cell_modes(), {.stride = kCellStride});
 }
@@ -258,6 +284,10 @@ TEST_CASE("every mode of states whose products multiply codes trains as its plai
 TEST_CASE("every mode of cells whose products multiply codes trains as its plain run", "[long]") {
   check_modes(in_fp8(cell_modes()), {Rows::kOthers, kFp8Stride, 2});
   check_modes(in_fp8(of_richest_family(state_modes())), {Rows::kOthers, 2 * kFp8Stride, 1});
+}
+
+TEST_CASE("every mode of adapters trains as its plain run does", "[long]") {
+  check_modes(with_adapters(state_modes()), {Rows::kOthers, kAdapterStride, 2});
 }
 
 TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {

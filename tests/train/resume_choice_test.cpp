@@ -70,6 +70,7 @@ std::string found(const Files& files, const std::string& from, const fs::path& r
 FoundCheckpoint saved_with(const RunConfig& config) {
   FoundCheckpoint checkpoint{.folder = "/run/checkpoints/step-00000005", .manifest = {}};
   checkpoint.manifest.config = write_fields(config);
+  if (config.adapter) checkpoint.manifest.base = BaseWeights{.folder = "/base", .hash = 1};
   return checkpoint;
 }
 
@@ -97,6 +98,9 @@ const std::map<std::string, Change> kNumberChanges{
     {"run.dtype", [](RunConfig& c) { c.run.dtype = DType::kF32; }},
     {"run.products", [](RunConfig& c) { c.run.products = Products::kFp8; }},
     {"run.products_bf16", [](RunConfig& c) { c.run.products_bf16 = {"down"}; }},
+    {"adapter.alpha", [](RunConfig& c) { c.adapter->alpha = 3; }},
+    {"adapter.rslora", [](RunConfig& c) { c.adapter->rslora = true; }},
+    {"adapter.alpha_pattern", [](RunConfig& c) { c.adapter->alpha_pattern = {"q_proj=2"}; }},
     {"data.train", [](RunConfig& c) { c.data.train = "other.bin"; }},
     {"data.sequence_length", [](RunConfig& c) { c.data.sequence_length = 6; }},
     {"data.dtype", [](RunConfig& c) { c.data.dtype = TokenFormat::kU16; }},
@@ -257,6 +261,7 @@ TEST_CASE("each key that changes the numbers is refused unless it is allowed") {
   before.run.dtype = DType::kBF16;
   before.optimizer.gradient_dtype = DType::kF32;
   before.run.steps = 20;
+  before.adapter.emplace();
   CHECK(complaint(before, before) == "");
   CHECK(lines(before, before).empty());
   for (const KeyRule& rule : resume_rules()) {
@@ -290,6 +295,7 @@ TEST_CASE("every key is sorted into those that are free to change and those that
   std::vector<std::string> keys;
   RunConfig config = tiny_config();
   config.model.llama.rope_scaling = RopeScaling{};
+  config.adapter.emplace();
   for (const FieldText& field : field_texts(config)) keys.push_back(field.path);
   for (std::vector<std::string>* list : {&sorted, &keys}) std::ranges::sort(*list);
   CHECK(sorted == keys);  // a new key needs a row in src/train/resume_keys.cpp
@@ -379,6 +385,19 @@ TEST_CASE("more steps need leave where the learning rate ends with the run") {
     CHECK_THAT(complaint(before, now), ContainsSubstring("run.steps: was 3, is 50 (--allow"));
     CHECK(complaint(before, now, {"run.steps"}) == "");
   }
+}
+
+TEST_CASE("adapters go on as adapters of the same shapes, and whole models as whole models") {
+  const RunConfig whole = tiny_config();
+  RunConfig adapters = whole;
+  adapters.adapter.emplace();
+  CHECK(complaint(adapters, adapters) == "");
+  CHECK_THAT(complaint(adapters, whole), ContainsSubstring("holds adapters alone"));
+  CHECK_THAT(complaint(whole, adapters), ContainsSubstring("holds a whole model"));
+  RunConfig wider = adapters;
+  wider.adapter->rank = 9;
+  CHECK_THAT(complaint(adapters, wider, {"adapter.alpha"}),
+             ContainsSubstring("adapter.rank: was 8, is 9 (another model"));
 }
 
 TEST_CASE("another model is refused and cannot be allowed") {

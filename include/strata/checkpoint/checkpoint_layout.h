@@ -37,9 +37,10 @@ struct StateFile {
 };
 
 /// The files of one block. `model` has the weights without the gaps that align segments in memory;
-/// `state` has "low" (where weights are bf16), "m" and "v" with them.
+/// `state` has "low" (where weights are bf16), "m" and "v" with them. A block that nobody trains
+/// has none.
 struct BlockFiles {
-  StateFile model;
+  StateFile model;                 ///< its path is empty where nobody trains the block
   std::optional<StateFile> state;  ///< absent where weights are alone
 
   /// Returns those that there are.
@@ -69,7 +70,8 @@ struct CheckpointLayout {
 
 /// Returns the layout of a model's checkpoints. Files in model/ are numbered as Hugging Face does,
 /// one for each block: "model/model-00001-of-00034.safetensors"; those in state/ have the block's
-/// name. Files in model/ are the same whether weights are alone or not.
+/// name. Files in model/ are the same whether weights are alone or not. Where adapters are trained
+/// they alone have files, "adapter/layers.3.safetensors" in place of those in model/.
 [[nodiscard]] CheckpointLayout make_checkpoint_layout(const ModelLayout& layout,
                                                       const CheckpointTypes& types);
 

@@ -75,6 +75,13 @@ struct RunData {
   bool operator==(const RunData&) const = default;
 };
 
+/// The weights that a run does not train, where it trains adapters: no checkpoint holds them.
+struct BaseWeights {
+  std::string folder;      ///< model.path of the run; empty: they were drawn by its seed
+  std::uint64_t hash = 0;  ///< of the folder's weights, see hash_of_base(); 0 if they were drawn
+  bool operator==(const BaseWeights&) const = default;
+};
+
 /// What became of the run up to the checkpoint, and what it holds.
 struct Manifest {
   std::int64_t step = 0;              ///< steps that were done
@@ -88,8 +95,9 @@ struct Manifest {
   bool finite = true;   ///< loss and norm are, or there is no loss, which is null in the text; else
                         ///< one that is not is null, and not a number once it was read
   std::string program;  ///< version and commit that wrote it
-  std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
-  std::string config = "{}";  ///< the resolved run config as a JSON object
+  std::string model = "{}";         ///< the model's config as a JSON object, in strata's words
+  std::string config = "{}";        ///< the resolved run config as a JSON object
+  std::optional<BaseWeights> base;  ///< of adapters, which the checkpoint holds alone
   CheckpointTypes types;
   std::vector<ManifestFile> files;  ///< by path
 

@@ -19,6 +19,7 @@
 #include "strata/comm/rank_groups.h"
 #include "strata/data/packed_tokens.h"
 #include "strata/device/device.h"
+#include "strata/model/adapters.h"
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
 #include "strata/model/products.h"
@@ -278,6 +279,7 @@ struct DebugSection {
 struct RunConfig {
   RunSection run;
   ModelSection model;
+  std::optional<AdapterConfig> adapter;  ///< absent: all weights are trained
   DataSection data;
   ScheduleSection schedule;
   OptimizerSection optimizer;
@@ -293,6 +295,8 @@ struct RunConfig {
   void validate(std::string_view source) const;
   /// The rules of a backend alone, for where run.backend is "auto" and this one was found.
   void validate_for(BackendChoice backend, std::string_view source) const;
+  /// Returns the spec that the run trains. Throws ConfigError if adapters do not fit to the model.
+  [[nodiscard]] ModelSpec spec() const;
   /// What run.on_nonfinite stands for where it is open.
   [[nodiscard]] OnBadStep on_bad_step() const {
     return run.on_nonfinite.value_or(

@@ -84,15 +84,15 @@ class Llama {
   /// every tensor that `kept` has.
   void layer_forward(Stream& compute, int layer, const LayerWeights& w, const CellBatch& batch,
                      ConstTensorView x, const KeptActivations& kept, TensorView y, const Tag& tag);
-  /// Adds the cell's part to the gradients `dw`. d [N, C] X is the gradient of the layer's output
-  /// and becomes that of its input. What forward did not keep is computed again from its input x
-  /// [N, C] X, with the same bits; what `kept` has may be overwritten.
+  /// Adds the cell's part to the gradients `dw` that are there. d [N, C] X is the gradient of the
+  /// layer's output and becomes that of its input. What forward did not keep is computed again from
+  /// its input x [N, C] X, with the same bits; what `kept` has may be overwritten.
   void layer_backward(Stream& compute, int layer, const LayerWeights& w, const LayerGradients& dw,
                       const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
                       TensorView d, const Tag& tag);
   /// Runs final norm, logits, loss and the backward of all three, a chunk of head_chunk tokens at a
   /// time. x [N, C] X is the head's input; loss [N] A is written per token; d [N, C] X becomes the
-  /// gradient of x and `dw` is added to, both scaled by grad_scale [1] A.
+  /// gradient of x and what is there of `dw` is added to, both scaled by grad_scale [1] A.
   void head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
                              const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
                              TensorView d, TensorView loss, const Tag& tag);

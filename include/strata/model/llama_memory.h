@@ -28,6 +28,13 @@ struct LlamaSizes {
   KeepLevel kept_by_all = KeepLevel::kRecompute;
 };
 
+/// The temporaries of adapters of linears, which each linear uses anew; absent without adapters. A
+/// linear has R columns of them.
+struct AdapterScratch {
+  TensorView h;   ///< [N, largest R] X, x A^T
+  TensorView dh;  ///< [N, largest R] X, its gradient
+};
+
 /// Every temporary, on the device. Names without "d_" live through forward and are used again by
 /// the backward of the same cell; layer_backward says what is reused in place. A tensor that every
 /// cell keeps is absent here.
@@ -59,6 +66,7 @@ struct LlamaScratch {
   TensorView head_partials;  ///< [HeadNormBackward::kWorkspaceRows, width of q's norm] A
   TensorView norm_partials;  ///< [RmsNormBackward::kWorkspaceRows, C] A
   TensorView bias_partials;  ///< [BiasBackward::kWorkspaceRows, widest bias] A; absent without any
+  AdapterScratch adapters;
   TensorView head_n;         ///< [head_chunk, C] X
   TensorView head_dn;        ///< [head_chunk, C] X
   TensorView head_logits;    ///< [head_chunk, logits_stride] X

@@ -20,7 +20,8 @@ inline constexpr EnumName<Products> kProductsNames[] = {
                                                   std::int64_t layers);
 
 /// Returns the spec with these products in all layers but for `plain`: linears of all layers, and
-/// all linears of layers. Layers of one kind become two kinds where some of them are left out.
+/// all linears of layers. Layers of one kind become two where some of them are left out. Where
+/// adapters are trained, kFp8All is kFp8: nobody makes gradients of the weights that codes are of.
 /// Throws std::invalid_argument for an unknown name.
 [[nodiscard]] ModelSpec with_products(ModelSpec spec, Products products,
                                       std::span<const std::string> plain);

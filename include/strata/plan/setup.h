@@ -78,8 +78,6 @@ struct Setup : TrainingLayout {
 /// is planned from it again is the same run. Run folders and logs have it.
 [[nodiscard]] RunConfig resolve(const RunConfig& given, const Setup& setup);
 
-/// Returns the model of the config as the run trains it: with what its products multiply.
-[[nodiscard]] ModelSpec training_spec(const RunConfig& config);
 /// Returns the sizes that the model's kernels run on. They do not depend on the budget.
 [[nodiscard]] LlamaSizes llama_sizes(const RunConfig& config);
 

@@ -75,6 +75,7 @@ class Checkpointer {
   StateSaver& saver_;
   CheckpointLayout weights_;  ///< of weights alone
   RankGroups& groups_;
+  std::optional<BaseWeights> base_;  ///< of a run that trains adapters
   std::vector<SmallFile> small_files_;
   double expected_s_ = 0;
   std::int64_t saves_ = 0;  ///< that were begun

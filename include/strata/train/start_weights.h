@@ -3,9 +3,12 @@
 // them.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "strata/checkpoint/manifest.h"
 #include "strata/config/config.h"
+#include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 
 namespace strata {
@@ -19,5 +22,10 @@ struct StartWeights {
 /// IoError and ConfigError for files that cannot be read, are damaged, or have other rows than
 /// their config.json says.
 [[nodiscard]] StartWeights open_start_weights(const ModelSection& model);
+
+/// Returns what the checkpoints of a run with adapters say of the weights that they do not hold;
+/// nothing where all weights are trained. Throws as open_start_weights() does.
+[[nodiscard]] std::optional<BaseWeights> base_weights_of(const RunConfig& config,
+                                                         const ModelLayout& layout);
 
 }  // namespace strata

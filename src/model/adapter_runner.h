@@ -1,0 +1,103 @@
+// Submits the products of a linear's low-rank adapters, which stand beside those of the linear
+// itself (strata/model/adapters.h). They multiply numbers of the compute dtype, whatever the linear
+// multiplies.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cell_runner.h"
+#include "heads.h"
+#include "strata/model/llama_memory.h"
+#include "strata/model/unit_views.h"
+
+namespace strata {
+
+/// Runs the adapters of one linear beside its own products. h = x A^T of all of them is one product
+/// and so are its two gradients. What backward needs of h is computed again.
+class AdapterRunner {
+ public:
+  /// What is given here outlives the runner.
+  AdapterRunner(const CellRunner& run, const Linear& linear,
+                const AdapterViews<ConstTensorView>& weights, const AdapterScratch& scratch)
+      : run_(run), linear_(linear), w_(weights), s_(scratch) {}
+
+  /// y [N, out] += what the adapters make of x [N, in].
+  void forward(const ConstTensorView& x, const TensorView& y) const {
+    run_.linear(x, w_.a, h());
+    for_each([&](const Part& part) {
+      run_(Matmul{.a = part.of_h(h()),
+                  .b = part.b,
+                  .out = part.of_y(y),
+                  .update = MatmulUpdate::kAccumulate,
+                  .alpha = part.scale});
+    });
+  }
+  /// dx [N, in] += their part of the gradient of x, where dy [N, out] is that of y. Leaves the
+  /// gradient of h to weight_gradient(), which comes next of this linear.
+  void input_gradient(const ConstTensorView& dy, const TensorView& dx) const {
+    for_each([&](const Part& part) {
+      run_.input_gradient(part.of_y(dy), part.b, part.of_h(dh()), part.scale);
+    });
+    run_(Matmul{.a = dh(),
+                .b = w_.a,
+                .out = dx,
+                .layout = MatmulLayout::kNN,
+                .update = MatmulUpdate::kAccumulate});
+  }
+  /// Adds to the gradients of A and B.
+  void weight_gradient(const ConstTensorView& dy, const ConstTensorView& x,
+                       const AdapterViews<TensorView>& gradients) const {
+    run_.linear(x, w_.a, h());
+    for_each([&](const Part& part) {
+      run_.weight_gradient(part.of_y(dy), part.of_h(h()), gradients.b.at(part.source), part.scale);
+    });
+    run_.weight_gradient(dh(), x, gradients.a);
+  }
+
+ private:
+  /// The adapter of one source: which columns of h and of y are its own.
+  struct Part {
+    std::size_t source = 0;
+    ConstTensorView b{};
+    std::int64_t h_begin = 0;
+    std::int64_t y_begin = 0;
+    double scale = 1;  ///< of what is added to y
+
+    [[nodiscard]] TensorView of_h(const TensorView& h) const {
+      return columns_of(h, h_begin, b.shape[1]);
+    }
+    template <class Void>
+    [[nodiscard]] BasicTensorView<Void> of_y(const BasicTensorView<Void>& y) const {
+      return columns_of(y, y_begin, b.shape[0]);
+    }
+  };
+
+  template <class Body>
+  void for_each(const Body& body) const {
+    std::int64_t h_begin = 0;
+    for (const Adapter& adapter : linear_.adapters) {
+      std::int64_t y_begin = 0;
+      for (std::size_t i = 0; i < adapter.source; ++i) y_begin += linear_.sources[i].rows;
+      body(Part{.source = adapter.source,
+                .b = w_.b.at(adapter.source),
+                .h_begin = h_begin,
+                .y_begin = y_begin,
+                .scale = adapter.scale * linear_.multiplier});
+      h_begin += adapter.rank;
+    }
+  }
+  [[nodiscard]] TensorView h() const { return of_rank(s_.h); }
+  [[nodiscard]] TensorView dh() const { return of_rank(s_.dh); }
+  [[nodiscard]] TensorView of_rank(const TensorView& all) const {
+    return {all.data, all.dtype, Shape{all.rows(), w_.a.rows()}};
+  }
+
+  const CellRunner& run_;
+  const Linear& linear_;
+  const AdapterViews<ConstTensorView>& w_;
+  const AdapterScratch& s_;
+};
+
+}  // namespace strata

@@ -1,0 +1,112 @@
+// Tests training of adapters against PEFT on transformers in f64: losses, norms, the gradients of
+// every A and B, and their values after five clipped AdamW steps.
+
+#include <cstdint>
+#include <string>
+
+#include "golden/golden_file.h"
+#include "golden/golden_run.h"
+#include "strata/base/thread_pool.h"
+#include "strata/model/adapters.h"
+#include "strata/model/safetensors.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+/// A case of scripts/golden/adapters.py, in strata's words.
+struct AdapterCase {
+  std::string name;
+  std::string model;
+  AdapterConfig adapter;
+};
+
+std::vector<AdapterCase> adapter_cases() {
+  return {{"lora_mha", "mha", {.rank = 3, .alpha = 6}},
+          {"lora_qwen3",
+           "qwen3",
+           {.rank = 4,
+            .alpha = 8,
+            .rslora = true,
+            .targets = {"q_proj", "v_proj", "down_proj"},
+            .rank_pattern = {"down_proj=5"},
+            .alpha_pattern = {"v_proj=3"}}},
+          {"lora_gemma3", "gemma3", {.rank = 2, .alpha = 5, .layers = {0, 2}}},
+          {"lora_granite",
+           "granite",
+           {.rank = 8, .alpha = 4, .targets = {"k_proj", "o_proj", "up_proj"}}}};
+}
+
+/// Trains a case, whose adapter is PEFT's, as the config says.
+GoldenRun train_case(const AdapterCase& c, const GoldenModel& golden, RunConfig config, int ranks) {
+  config.adapter = c.adapter;
+  return train_golden(golden, config, ranks, [&](TrainingState& state) {
+    ThreadPool pool(2);
+    const SafetensorsFile file(golden_data() / c.name / "adapter_model.safetensors");
+    state.load(SafetensorsDirectory(golden.folder), pool, nullptr, {.file = &file});
+  });
+}
+
+void check_case(const GoldenFile& expected, const GoldenRun& run) {
+  CHECK(relative_error(run.result.losses, expected.values("loss")) < 1e-12);
+  CHECK(relative_error(run.result.norms, expected.values("grad_norm")) < 1e-12);
+  std::size_t gradients = 0;
+  for (const std::string& name : expected.tensors()) {
+    INFO(name);
+    const std::string tensor = name.substr(name.find('/') + 1);
+    if (name.starts_with("grad/")) {
+      ++gradients;
+      CHECK(relative_error(run.first_gradients.at(tensor), expected.values(name)) < 1e-12);
+    } else if (name.starts_with("final/")) {
+      CHECK(relative_error(run.result.weights.at(tensor), expected.values(name)) < 1e-9);
+    }
+  }
+  CHECK(gradients == run.first_gradients.size());
+}
+
+}  // namespace
+
+TEST_CASE("losses, gradients and adapters after five steps are PEFT's, in f64") {
+  for (const AdapterCase& c : adapter_cases()) {
+    const GoldenModel golden = load_golden_model(c.model);
+    const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+    struct Mode {
+      int ranks;
+      std::int64_t passes, sub_batches, rows;
+    };
+    for (const Mode& mode :
+         {Mode{1, 1, 1, 6}, Mode{1, 2, 3, 1}, Mode{2, 1, 3, 1}, Mode{3, 1, 1, 2}}) {
+      INFO(c.name << ", " << mode.ranks << " ranks, " << mode.passes << " passes of "
+                  << mode.sub_batches << " sub-batches");
+      RunConfig config = golden_config(golden, DType::kF64);
+      config.schedule.passes = mode.passes;
+      config.schedule.sub_batches = mode.sub_batches;
+      config.schedule.rows = mode.rows;
+      check_case(expected, train_case(c, golden, config, mode.ranks));
+    }
+  }
+}
+
+TEST_CASE("gradients of adapters are PEFT's whatever is kept, in f64") {
+  const AdapterCase c = adapter_cases().at(2);
+  const GoldenModel golden = load_golden_model(c.model);
+  const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+  for (const KeepLevel level : kKeepLevels) {
+    INFO("level " << static_cast<int>(level));
+    RunConfig config = golden_config(golden, DType::kF64);
+    config.schedule.activations = level;
+    check_case(expected, train_case(c, golden, config, 1));
+  }
+}
+
+TEST_CASE("training of adapters leaves the weights of the model as they are") {
+  const AdapterCase c = adapter_cases().at(0);
+  const GoldenModel golden = load_golden_model(c.model);
+  const GoldenRun run = train_case(c, golden, golden_config(golden, DType::kF64), 1);
+  for (const auto& [name, values] : golden.initial) {
+    INFO(name);
+    CHECK(run.result.weights.at(name) == values);
+  }
+}
+
+}  // namespace strata::test
