@@ -1,7 +1,7 @@
 // This file has the squared norm, with and without a cast, and AdamW on the CPU, over blocks of
 // 4096 elements; CpuKernels calls them through operators.h, on the host lane for the optimizer. The
 // bits are those of strata/ops/optimizer.h, on every instruction set and for any number of threads.
-// The arithmetic of AdamW is in simd/adamw.h.
+// The arithmetic of AdamW is in simd/adamw.h and simd/adamw_codes.h.
 
 #include <atomic>
 
@@ -84,9 +84,9 @@ void execute(const Context& context, const AdamW& op) {
   if (scalars.apply == 0) return;
   const std::int64_t elements = op.weight.elements();
   std::atomic<bool> finite{true};
-  // Every block of bf16 moments has a key of its own; blocks are counted in the run that the
-  // elements are a part of.
-  const bool draws = op.m.dtype == DType::kBF16;
+  // Every block of moments that are rounded has a key of its own; blocks are counted in the run
+  // that the elements are a part of.
+  const bool draws = op.m.dtype == DType::kBF16 || op.m.dtype == kMomentCode;
   const std::int64_t skipped = draws ? op.rounding_begin % kBlock : 0;
   const std::int64_t blocks = blocks_of(skipped + elements);
   const std::int64_t blocks_at_once = draws ? 1 : blocks;
@@ -100,6 +100,7 @@ void execute(const Context& context, const AdamW& op) {
         .low = static_cast<std::int16_t*>(op.low.data),
         .m = op.m.data,
         .v = op.v.data,
+        .scale = static_cast<std::uint8_t*>(op.scale.data),
         .grad = op.grad.data,
         .begin = std::max<std::int64_t>(begin * kBlock - skipped, 0),
         .end = std::min(end * kBlock - skipped, elements),

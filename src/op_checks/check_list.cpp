@@ -124,6 +124,7 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
         for (const DType grad : {kF32, kBF16}) {
           add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, other, grad, n}); });
         }
+        add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, kMomentCode, other, n}); });
       }
     }
     for (const MatmulCase& c : shapes.products) {

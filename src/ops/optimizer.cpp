@@ -43,9 +43,16 @@ void AdamW::check() const {
   } else {
     c.require(!low, "low", "must be absent: only bf16 weights are split");
   }
-  const bool rounded = m.dtype == DType::kBF16 && accumulator == DType::kF32;
-  c.matches_contiguous("m", m, shape, rounded ? DType::kBF16 : accumulator);
+  const bool small = m.dtype == DType::kBF16 || m.dtype == kMomentCode;
+  c.matches_contiguous("m", m, shape, small && accumulator == DType::kF32 ? m.dtype : accumulator);
   c.matches_contiguous("v", v, shape, m.dtype);
+  if (m.dtype == kMomentCode) {
+    const std::int64_t blocks = (shape[0] + kMomentBlock - 1) / kMomentBlock;
+    c.matches_contiguous("scale", scale, {blocks, kMomentScales}, kMomentCode);
+    c.require(rounding_begin % kMomentBlock == 0, "rounding_begin", "must begin a block of codes");
+  } else {
+    c.require(!scale, "scale", "must be absent: only codes have scales");
+  }
   c.compute_dtype("grad", grad);
   c.matches_contiguous("grad", grad, shape, grad.dtype);
   c.require(scalars != nullptr, "scalars", "are missing");
@@ -55,8 +62,8 @@ void AdamW::check() const {
 
 Accesses AdamW::accesses() const {
   const ByteRange numbers{reinterpret_cast<const std::byte*>(scalars), sizeof(AdamWScalars)};
-  return {{weight.bytes(), low.bytes(), m.bytes(), v.bytes(), grad.bytes(), numbers},
-          {weight.bytes(), low.bytes(), m.bytes(), v.bytes(), nonfinite.bytes()}};
+  return {{weight.bytes(), low.bytes(), m.bytes(), v.bytes(), scale.bytes(), grad.bytes(), numbers},
+          {weight.bytes(), low.bytes(), m.bytes(), v.bytes(), scale.bytes(), nonfinite.bytes()}};
 }
 
 }  // namespace strata

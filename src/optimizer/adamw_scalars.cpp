@@ -11,7 +11,7 @@ namespace strata {
 
 namespace {
 
-/// The seeds that round bf16 moments come from this random stream. Initial weights and samples draw
+/// The seeds that round moments come from this random stream. Initial weights and samples draw
 /// from others.
 constexpr std::uint64_t kRoundingSeeds = 0x6d6f6d656e7473;  // "moments"
 

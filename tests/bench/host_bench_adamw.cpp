@@ -25,7 +25,8 @@ constexpr int kLayersPerRun = 4;
 /// A run of parameters in pinned memory, as TrainingState keeps them: bf16 weights and gradients.
 struct State {
   State(Backend& backend, DType moments)
-      : arena(*backend.device, Space::kPinned, kParameters * (6 + 2 * size_of(moments)) + kMiB,
+      : arena(*backend.device, Space::kPinned,
+              kParameters * (6 + 2 * size_of(moments)) + kParameters / 32 + kMiB,
               "optimizer state") {
     op.weight = arena.allocate_tensor("weight", DType::kBF16, {kParameters});
     op.low = arena.allocate_tensor("low", DType::kI16, {kParameters});
@@ -37,9 +38,19 @@ struct State {
     op.scalars = &scalars;
     Stream& host = backend.device->stream(Lane::kHost);
     host.set(op.low.data, 0, op.low.bytes().bytes, {});
-    for (const auto& [view, value] : {std::pair{op.weight, 0.5}, std::pair{op.m, 1e-4},
-                                      std::pair{op.v, 1e-6}, std::pair{grad, 1e-3}}) {
+    const auto fill = [&](const TensorView& view, double value) {
       backend.host_kernels().run(host, Fill{.x = view, .value = value}, {});
+    };
+    fill(op.weight, 0.5);
+    fill(grad, 1e-3);
+    if (moments == kMomentCode) {
+      op.scale =
+          arena.allocate_tensor("scale", kMomentCode, {kParameters / kMomentBlock, kMomentScales});
+      for (const TensorView& view : {op.m, op.v}) host.set(view.data, 100, view.bytes().bytes, {});
+      host.set(op.scale.data, 110, op.scale.bytes().bytes, {});
+    } else {
+      fill(op.m, 1e-4);
+      fill(op.v, 1e-6);
     }
     backend.host_kernels().run(host, Fill{.x = op.nonfinite, .value = 0}, {});
   }
@@ -84,10 +95,10 @@ class AdamWBench {
   /// `busy` submits other work that lasts longer than a run; returns false if there is none.
   template <class Busy>
   void measure(const std::string& where, const Busy& busy) {
-    for (const DType moments : {DType::kF32, DType::kBF16}) {
+    for (const DType moments : {DType::kF32, DType::kBF16, kMomentCode}) {
       State state(backend_, moments);
       std::vector<std::uint64_t> sums(kParameters / 16384);
-      const std::string kind = std::string(name_of(moments)) + " moments, " + where;
+      const std::string kind = std::string(moment_name(moments)) + " moments, " + where;
       Stream& host = backend_.device->stream(Lane::kHost);
       report("adamw, " + kind, state, busy,
              [&] { backend_.host_kernels().run(host, state.op, {}); });

@@ -301,7 +301,7 @@ void measure_adamw(OperatorTimer& timer, const Model& m, DType grad, DType momen
   const std::int64_t n = m.layer_parameters();
   const auto bytes_each = static_cast<double>(2 * (2 + 2 + 2 * size_of(moments)) + size_of(grad));
   timer.measure(
-      "adamw " + std::string(name_of(grad)) + " gradient, " + std::string(name_of(moments)) +
+      "adamw " + std::string(name_of(grad)) + " gradient, " + std::string(moment_name(moments)) +
           " moments",
       text("%s layer [%lld]", m.name, number(n)), count(n) * bytes_each, [&] {
         AdamW op;
@@ -317,8 +317,16 @@ void measure_adamw(OperatorTimer& timer, const Model& m, DType grad, DType momen
                 .upload(std::vector<std::uint8_t>(bytes, bytes + sizeof scalars), DType::kU8)
                 .data);
         op.nonfinite = timer.pool().upload(std::vector<std::int32_t>{0}, DType::kI32);
-        // A random v would be negative half of the time.
-        timer.backend().kernels->run(timer.compute(), Fill{.x = op.v, .value = 1}, {});
+        if (moments == kMomentCode) {
+          const std::int64_t blocks = (n + kMomentBlock - 1) / kMomentBlock;
+          const auto bytes_of_scales = static_cast<std::size_t>(blocks * kMomentScales);
+          op.scale =
+              timer.pool().upload(std::vector<std::uint8_t>(bytes_of_scales, 110), kMomentCode);
+          op.scale.shape = {blocks, kMomentScales};
+          op.scale.row_stride = kMomentScales;
+        } else {  // a random v would be negative half of the time
+          timer.backend().kernels->run(timer.compute(), Fill{.x = op.v, .value = 1}, {});
+        }
         return op;
       });
 }
@@ -352,6 +360,7 @@ void measure_flat(OperatorTimer& timer, const Model& m) {
   measure_adamw(timer, m, DType::kF32, DType::kF32);
   measure_adamw(timer, m, DType::kBF16, DType::kF32);
   measure_adamw(timer, m, DType::kBF16, DType::kBF16);
+  measure_adamw(timer, m, DType::kBF16, kMomentCode);
 }
 
 /// What an offload rounds and measures at once: too little to fill the device.

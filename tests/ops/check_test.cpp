@@ -91,6 +91,24 @@ TEST_CASE("rows that overlap or must be contiguous are refused", "[ops]") {
   REQUIRE_REFUSED(update, "m must be contiguous");
 }
 
+TEST_CASE("codes of moments have scales, begin a block and belong to f32", "[ops]") {
+  AdamW op = adamw();
+  op.scale = view(DType::kU8, {1, 2});
+  REQUIRE_REFUSED(op, "adamw: scale must be absent: only codes have scales");
+  op.m = op.v = view(DType::kU8, {9});
+  REQUIRE_NOTHROW(op.check());
+  op.rounding_begin = 65;
+  REQUIRE_REFUSED(op, "rounding_begin must begin a block of codes");
+  op.rounding_begin = 64;
+  op.scale = view(DType::kU8, {2, 2});
+  REQUIRE_REFUSED(op, "scale must have shape [1, 2], but has [2, 2]");
+  op.scale = {};
+  REQUIRE_REFUSED(op, "scale is missing");
+  op.weight = view(DType::kF64, {9});
+  op.low = {};
+  REQUIRE_REFUSED(op, "m must be f64, but is u8");
+}
+
 TEST_CASE("a smooth cap is above 0, and its tensors are alike", "[ops]") {
   SoftCapForward op{.x = view(kBF16, {4, 8}), .y = view(kBF16, {4, 8})};
   REQUIRE_REFUSED(op, "soft_cap_forward: cap must be above 0");

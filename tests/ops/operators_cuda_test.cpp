@@ -427,13 +427,14 @@ TEST_CASE("a fused linear layer on cuda follows the formula and has the bits of 
 TEST_CASE("adamw on cuda has the bits of the definition", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     for (const DType weight : kCudaTypes) {
-      for (const DType moments : kCudaTypes) {
+      for (const DType moments : {DType::kF32, DType::kBF16, kMomentCode}) {
         for (const DType grad : kCudaTypes) {
           for (const std::int64_t n : {0, 1, 37, 4097, 20011, 1 << 18}) {
             repeated(runner,
                      [&](OpRunner& r) { return check_adamw(r, {weight, moments, grad, n}); });
           }
           for (const std::int64_t begin : {4096 * 3 + 64, 4095, 12289}) {
+            if (moments == kMomentCode && begin % kMomentBlock != 0) continue;
             repeated(runner, [&](OpRunner& r) {
               return check_adamw(r, {weight, moments, grad, 9000, begin});
             });

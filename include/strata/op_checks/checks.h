@@ -204,7 +204,7 @@ struct AdamWCase {
   std::int64_t rounding_begin = 0;
 };
 /// Several AdamW steps over ordinary, denormal, huge and non-finite numbers, bitwise equal to the
-/// sequence of strata/ops/optimizer.h written with std::fma.
+/// sequence of strata/ops/optimizer.h written with std::fma, and to what codes of moments mean.
 Outputs check_adamw(OpRunner& runner, const AdamWCase& c);
 
 }  // namespace strata

@@ -6,6 +6,7 @@
 
 #include "strata/base/tensor.h"
 #include "strata/device/trace.h"
+#include "strata/ops/moment_codes.h"
 
 namespace strata {
 
@@ -49,7 +50,7 @@ struct AdamWScalars {
   double correction2 = 1;           ///< 1 - beta2^t
   double grad_factor = 1;           ///< clip factor, applied to the gradient first
   std::int64_t apply = 1;           ///< 0: leave everything as it is (a skipped step)
-  std::uint64_t rounding_seed = 0;  ///< of bf16 moments: a function of the run's seed and the step
+  std::uint64_t rounding_seed = 0;  ///< of moments: a function of the run's seed and the step
 };
 
 /// One AdamW update (Loshchilov and Hutter, 2019) of a run of parameters, element by element, in A
@@ -73,17 +74,23 @@ struct AdamWScalars {
 /// number goes up in magnitude with the probability of the fraction that it loses. Infinities and
 /// NaNs keep their upper 16 bits, NaNs become quiet. mix32 is the finaliser of MurmurHash3
 /// (Appleby, 2011): x ^= x >> 16, x *= 0x85ebca6b, x ^= x >> 13, x *= 0xc2b2ae35, x ^= x >> 16.
-/// `nonfinite[0]` is set to 1 if any new w is not finite, checked before the split; else untouched.
+/// 8-bit moments are codes with scales (strata/ops/moment_codes.h); they are decoded on reading and
+/// encoded on writing, m by the random bits r mod 2^16 and v by r / 2^16. Blocks are counted from
+/// element 0, and rounding_begin is a multiple of kMomentBlock.
+/// `nonfinite[0]` is set to 1 if any new w is not finite, checked before the split, or if a block
+/// of codes is not; else untouched.
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
   TensorView weight;                      ///< [n] bf16 (high half), f32 or f64
   TensorView low;                         ///< [n] i16; present exactly if weight is bf16
-  TensorView m;                           ///< [n] A, or bf16 if A is f32
+  TensorView m;                           ///< [n] A; bf16 or kMomentCode if A is f32
   TensorView v;                           ///< [n] dtype of m
+  TensorView scale{};                     ///< [ceil(n / kMomentBlock), kMomentScales] u8; present
+                                          ///< exactly if m has codes
   ConstTensorView grad;                   ///< [n] bf16, f32 or f64
   const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
   double weight_decay = 0;
-  std::uint64_t rounding_stream = 0;  ///< of bf16 moments: which run of parameters this is part of
+  std::uint64_t rounding_stream = 0;  ///< which run of parameters this is part of, for rounding
   std::int64_t rounding_begin = 0;    ///< place of element 0 in that run, not negative
   TensorView nonfinite;               ///< [1] i32
   bool rare = false;                  ///< `scalars` say in most steps that nothing is applied

@@ -23,7 +23,7 @@ struct OptimizerOptions {
   OnBadStep on_bad_step = OnBadStep::kSkip;        ///< not kSkip with kOnArrival
   int max_bad_steps = 3;                           ///< kSkip: so many in a row end the run
   OutlierLimits outliers;
-  std::uint64_t seed = 0;  ///< of the run: rounds bf16 moments, with the update's number
+  std::uint64_t seed = 0;  ///< of the run: rounds small moments, with the update's number
 };
 
 }  // namespace strata

@@ -5,7 +5,7 @@
 //
 // Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of an
 // inline function, and if that were the AVX copy, older processors would fault. So the headers that
-// the variants include (tile.h, rows.h, exp.h, softmax.h, adamw.h, vector.h) define everything in
+// the variants include (tile.h, rows.h, exp.h, softmax.h, adamw*.h, vector.h) define everything in
 // an anonymous namespace and call no inline function of another header.
 
 #pragma once
@@ -74,8 +74,9 @@ struct AdamWFactors {
   A correction1, correction2, grad_factor, lr_decay;
 };
 
-/// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors. With bf16
-/// moments the range lies in one block of 4096 elements.
+/// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors. With moments
+/// that are rounded the range lies in one block of 4096 elements; with those in 8 bits `begin` is a
+/// multiple of kMomentBlock.
 struct AdamWRange {
   DType weight_dtype = DType::kF32;
   DType grad_dtype = DType::kF32;
@@ -84,10 +85,11 @@ struct AdamWRange {
   std::int16_t* low = nullptr;
   void* m = nullptr;
   void* v = nullptr;
+  std::uint8_t* scale = nullptr;  ///< of 8-bit moments, two for kMomentBlock elements
   const void* grad = nullptr;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::uint64_t rounding_key = 0;   ///< the key of the block, for bf16 moments
+  std::uint64_t rounding_key = 0;   ///< the key of the block, for moments that are rounded
   std::int64_t rounding_begin = 0;  ///< the place of `begin` in the block
   AdamWFactors<double> f64;
   AdamWFactors<float> f32;

@@ -1,0 +1,127 @@
+// This file has what the kernels of AdamW (adamw.cu, adamw_codes.cu) share: the numbers of a step,
+// the update of one parameter, random bits, and the f32 master in one tensor or two.
+
+#pragma once
+
+#include "kernels/cuda/common/vector.cuh"
+#include "strata/ops/optimizer.h"
+
+namespace strata::cuda {
+
+constexpr int kAdamWThreads = 256;
+/// How many parameters a thread takes: 16 bytes of each f32 tensor.
+constexpr int kAdamWParameters = 4;
+
+/// The numbers of AdamWScalars as the kernel computes with them.
+struct AdamWNumbers {
+  float lr;
+  float beta1;
+  float beta2;
+  float rest1;  ///< 1 - beta1
+  float rest2;  ///< 1 - beta2
+  float eps;
+  float correction1;
+  float correction2;
+  float grad_factor;
+  float decay;             ///< lr * weight_decay
+  std::uint64_t rounding;  ///< the part of the keys of rounding that all blocks share
+  bool apply;
+};
+
+// These are the random bits of strata/base/random.h and strata/ops/optimizer.h.
+
+__device__ __forceinline__ std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+__device__ __forceinline__ std::uint32_t mix32(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x85ebca6bu;
+  x ^= x >> 13;
+  x *= 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+
+/// Returns the key of the random bits of the block of parameters around this place, and the bits of
+/// the one at `first` in it.
+__device__ __forceinline__ std::uint64_t rounding_key(const AdamWNumbers& s, std::int64_t place) {
+  return mix64(s.rounding ^ static_cast<std::uint64_t>(place / SquaredNorm::kBlock));
+}
+__device__ __forceinline__ std::uint32_t rounding_bits(std::uint64_t key, std::uint32_t first) {
+  return mix32(static_cast<std::uint32_t>(key) + first * 0x9e3779b9u) ^
+         static_cast<std::uint32_t>(key >> 32);
+}
+
+inline __device__ AdamWNumbers round_scalars(const AdamWScalars& s, double weight_decay,
+                                             std::uint64_t rounding_stream) {
+  return {.lr = __double2float_rn(s.lr),
+          .beta1 = __double2float_rn(s.beta1),
+          .beta2 = __double2float_rn(s.beta2),
+          .rest1 = __double2float_rn(__dsub_rn(1.0, s.beta1)),
+          .rest2 = __double2float_rn(__dsub_rn(1.0, s.beta2)),
+          .eps = __double2float_rn(s.eps),
+          .correction1 = __double2float_rn(s.correction1),
+          .correction2 = __double2float_rn(s.correction2),
+          .grad_factor = __double2float_rn(s.grad_factor),
+          .decay = __double2float_rn(__dmul_rn(s.lr, weight_decay)),
+          .rounding = mix64(mix64(s.rounding_seed) ^ rounding_stream),
+          .apply = s.apply != 0};
+}
+
+__device__ __forceinline__ float updated(const AdamWNumbers& s, float grad, float w, float& m,
+                                         float& v) {
+  const float g = __fmul_rn(grad, s.grad_factor);
+  m = __fmaf_rn(s.beta1, m, __fmul_rn(s.rest1, g));
+  v = __fmaf_rn(s.beta2, v, __fmul_rn(__fmul_rn(s.rest2, g), g));
+  const float root = __fsqrt_rn(__fdiv_rn(v, s.correction2));
+  const float u = __fdiv_rn(__fdiv_rn(m, s.correction1), __fadd_rn(root, s.eps));
+  w = __fmaf_rn(-s.decay, w, w);
+  return __fmaf_rn(-s.lr, u, w);
+}
+
+/// Returns the f32 master of two halves.
+__device__ __forceinline__ float join(__nv_bfloat16 high, std::int16_t low) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(__bfloat16_as_ushort(high)) << 16;
+  return __uint_as_float(bits + static_cast<std::uint32_t>(std::int32_t{low}));
+}
+/// Makes the halves of an f32 master.
+__device__ __forceinline__ void split(float w, __nv_bfloat16& high, std::int16_t& low) {
+  const std::uint32_t bits = __float_as_uint(w);
+  const std::uint32_t upper = (bits + 0x8000u) >> 16;
+  high = __ushort_as_bfloat16(static_cast<unsigned short>(upper));
+  low = static_cast<std::int16_t>(bits - (upper << 16));
+}
+
+/// Reads and writes the f32 master of kCount parameters.
+template <class W, int kCount>
+struct Master {
+  template <class Arguments>
+  static __device__ void read(const Arguments& p, std::int64_t i, float (&w)[kCount]) {
+    if constexpr (sizeof(W) == sizeof(float)) {
+      load(p.weight + i, w);
+    } else {
+      const auto high = load_raw<W, kCount>(p.weight + i);
+      const auto low = load_raw<std::int16_t, kCount>(p.low + i);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) w[j] = join(high.values[j], low.values[j]);
+    }
+  }
+  template <class Arguments>
+  static __device__ void write(const Arguments& p, std::int64_t i, const float (&w)[kCount]) {
+    if constexpr (sizeof(W) == sizeof(float)) {
+      store(p.weight + i, w);
+    } else {
+      Vector<W, kCount> high;
+      Vector<std::int16_t, kCount> low;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) split(w[j], high.values[j], low.values[j]);
+      store_raw(p.weight + i, high);
+      store_raw(p.low + i, low);
+    }
+  }
+};
+
+}  // namespace strata::cuda

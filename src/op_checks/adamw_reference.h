@@ -1,0 +1,56 @@
+// What the checks of AdamW share: the sequence of operations of strata/ops/optimizer.h, written
+// with std::fma for one number at a time, and how weights are placed and compared.
+
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "strata/op_checks/checks.h"
+#include "strata/op_checks/op_runner.h"
+#include "strata/ops/optimizer.h"
+
+namespace strata {
+
+template <class A>
+struct Element {
+  A w, m, v;
+};
+
+template <class A>
+Element<A> step(Element<A> e, A grad, const AdamWScalars& s, double weight_decay) {
+  const A g = grad * static_cast<A>(s.grad_factor);
+  e.m = std::fma(static_cast<A>(s.beta1), e.m, static_cast<A>(1 - s.beta1) * g);
+  const A part = static_cast<A>(1 - s.beta2) * g;
+  e.v = std::fma(static_cast<A>(s.beta2), e.v, part * g);
+  const A root = std::sqrt(e.v / static_cast<A>(s.correction2));
+  const A u = (e.m / static_cast<A>(s.correction1)) / (root + static_cast<A>(s.eps));
+  e.w = std::fma(-static_cast<A>(s.lr * weight_decay), e.w, e.w);
+  e.w = std::fma(-static_cast<A>(s.lr), u, e.w);
+  return e;
+}
+
+/// r of strata/ops/optimizer.h.
+[[nodiscard]] std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std::size_t i);
+
+/// Returns numbers of all magnitudes: normal ones, and every 8th denormal, tiny, huge, infinite or
+/// NaN.
+[[nodiscard]] std::vector<double> wild_values(std::uint64_t stream, std::int64_t n, DType dtype,
+                                              bool positive);
+
+/// Returns the scalars of update t, counted from 1. The second one clips.
+[[nodiscard]] AdamWScalars scalars_of_update(int t);
+
+/// Gives `op` weights, in halves if `dtype` is bf16.
+void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, AdamW& op);
+/// Requires that the weights have become `w`, and that the operator said whether everything it
+/// wrote is finite. The payload of a NaN is not part of the contract.
+void require_weights(OpRunner& runner, const AdamW& op, const std::vector<double>& w,
+                     bool all_finite);
+
+/// check_adamw with moments in 8 bits.
+Outputs check_adamw_with_codes(OpRunner& runner, const AdamWCase& c);
+
+}  // namespace strata

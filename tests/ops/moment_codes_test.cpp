@@ -1,0 +1,285 @@
+// Tests moments in 8 bits: that codes are right on average and drawn apart, that they depend
+// neither on the instruction set nor on how a run of parameters is cut, and conversions of whole
+// runs.
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/operators.h"
+#include "strata/base/random.h"
+#include "strata/ops/moment_codes.h"
+#include "support/catch.h"
+#include "support/typed_values.h"
+
+namespace strata::test {
+namespace {
+
+/// So many standard deviations are exceeded with a probability of 1e-4.
+constexpr double kMostDeviations = 3.89;
+
+/// A run of parameters with split masters, and its gradient.
+struct Run {
+  std::vector<Bf16> high;
+  std::vector<std::int16_t> low;
+  std::vector<std::uint8_t> m, v, scale;
+  std::vector<float> grad;
+  std::int32_t nonfinite = 0;
+
+  explicit Run(std::size_t n) : high(n), low(n), m(n), v(n), scale((n + 63) / 64 * 2), grad(n) {}
+};
+
+/// Updates parameters [begin, end) of a run.
+void update(const cpu::SimdKernels& simd, Run& run, const AdamWScalars& scalars, std::size_t begin,
+            std::size_t end) {
+  ThreadPool pool(2);
+  const auto n = static_cast<std::int64_t>(end - begin);
+  cpu::execute({pool, simd}, AdamW{.weight = TensorView(&run.high[begin], DType::kBF16, {n}),
+                                   .low = TensorView(&run.low[begin], DType::kI16, {n}),
+                                   .m = TensorView(&run.m[begin], kMomentCode, {n}),
+                                   .v = TensorView(&run.v[begin], kMomentCode, {n}),
+                                   .scale = TensorView(&run.scale[begin / 64 * 2], kMomentCode,
+                                                       {(n + 63) / 64, 2}),
+                                   .grad = ConstTensorView(&run.grad[begin], DType::kF32, {n}),
+                                   .scalars = &scalars,
+                                   .weight_decay = 0.1,
+                                   .rounding_stream = 9,
+                                   .rounding_begin = static_cast<std::int64_t>(begin),
+                                   .nonfinite = TensorView(&run.nonfinite, DType::kI32, {1})});
+}
+
+void update(const cpu::SimdKernels& simd, Run& run, const AdamWScalars& scalars) {
+  update(simd, run, scalars, 0, run.grad.size());
+}
+
+/// A number that a parameter's m takes, its square that v takes, and what is drawn of them.
+class Draws {
+ public:
+  /// `unit` is the number of code 1.
+  Draws(double x, double unit) : x_(x) {
+    const double size = std::abs(x) / unit;
+    step_ = unit * std::exp2(std::max(0, std::ilogb(std::max(size, 1.0)) - 4));
+    lower_ = std::floor(x / step_) * step_;
+  }
+  void add(double value) {
+    const double up = (value - lower_) / step_;
+    others_ += up == 0 || up == 1 ? 0 : 1;
+    ups_.push_back(up);
+  }
+  [[nodiscard]] std::size_t others() const { return others_; }
+  [[nodiscard]] double chance() const { return (x_ - lower_) / step_; }
+  [[nodiscard]] double count() const { return static_cast<double>(ups_.size()); }
+  /// Returns how many standard deviations the mean is from x.
+  [[nodiscard]] double mean_deviations() const {
+    double sum = 0;
+    for (const double up : ups_) sum += up - chance();
+    return std::abs(sum) / std::sqrt(count() * chance() * (1 - chance()));
+  }
+  /// Returns how many standard deviations the mean square error is from that of a fair draw.
+  [[nodiscard]] double square_deviations() const {
+    const double p = chance();
+    double sum = 0;
+    for (const double up : ups_) sum += (up - p) * (up - p) - p * (1 - p);
+    return std::abs(sum) / std::sqrt(count() * p * (1 - p) * (1 - 2 * p) * (1 - 2 * p));
+  }
+  /// Returns how many standard deviations the correlation with others is from 0.
+  [[nodiscard]] double correlation_deviations(const Draws& other, std::size_t shift) const {
+    double sum = 0;
+    for (std::size_t i = shift; i < ups_.size(); ++i) {
+      sum += (ups_[i] - chance()) * (other.ups_[i - shift] - other.chance());
+    }
+    const double variance = chance() * (1 - chance()) * other.chance() * (1 - other.chance());
+    return std::abs(sum) / std::sqrt(count() * variance);
+  }
+
+ private:
+  double x_, step_, lower_;
+  std::vector<double> ups_;
+  std::size_t others_ = 0;
+};
+
+/// Any 32 bits: with all exponents, denormals, infinities and NaNs among them.
+float any_float(std::uint64_t stream, std::size_t i) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(random_bits(7, stream, i) >> 32));
+}
+
+/// Returns a run of any bytes, with gradients that are any bits in some blocks.
+Run any_run(std::size_t n) {
+  Run run(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t bits = random_bits(5, 1, i);
+    run.high[i] = Bf16(static_cast<float>(random_normal(5, 2, i)));
+    run.low[i] = static_cast<std::int16_t>(bits);
+    run.m[i] = static_cast<std::uint8_t>(bits >> 16);
+    run.v[i] = static_cast<std::uint8_t>(bits >> 24);
+    run.grad[i] =
+        i / 64 % 5 == 0 ? any_float(3, i) : static_cast<float>(random_normal(5, 4, i) * 1e-3);
+  }
+  for (std::size_t i = 0; i < run.scale.size(); ++i) {
+    run.scale[i] = static_cast<std::uint8_t>(80 + random_bits(5, 6, i) % 40);
+  }
+  return run;
+}
+
+/// Returns the number of elements in which runs differ.
+std::size_t differences(const Run& a, const Run& b) {
+  std::size_t count = a.nonfinite == b.nonfinite ? 0 : 1;
+  for (std::size_t i = 0; i < a.grad.size(); ++i) {
+    const bool nan =
+        std::isnan(static_cast<float>(a.high[i])) && std::isnan(static_cast<float>(b.high[i]));
+    const bool same_weight = a.high[i].bits == b.high[i].bits && a.low[i] == b.low[i];
+    count += (same_weight || nan) && a.m[i] == b.m[i] && a.v[i] == b.v[i] ? 0 : 1;
+  }
+  for (std::size_t i = 0; i < a.scale.size(); ++i) count += a.scale[i] == b.scale[i] ? 0 : 1;
+  return count;
+}
+
+std::vector<double> decoded(Moment moment, const std::vector<std::uint8_t>& codes,
+                            const std::vector<std::uint8_t>& scales) {
+  std::vector<double> values(codes.size());
+  decode_moments(moment, codes, scales, values);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("moments in 8 bits are right on average, and m and v of all parameters drawn apart",
+          "[ops]") {
+  // The largest of each block, 1, makes code 1 of m 2^-10 and that of v 2^-18.
+  constexpr double kUnits[] = {0x1p-10, 0x1p-18};
+  constexpr std::array kGradients{0.3f * 0x1p-10f, -5.7f * 0x1p-10f, 0.1234f, -0.56789f};
+  constexpr std::size_t kCount = std::size_t{1} << 22;
+  Run run(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    run.grad[i] = i % 64 == 0 ? 1.0f : kGradients[i % kGradients.size()];
+  }
+  update(cpu::kPortable, run, {.lr = 0, .beta1 = 0, .beta2 = 0, .rounding_seed = 3});
+  REQUIRE(run.nonfinite == 0);
+  const std::array values{decoded(Moment::kFirst, run.m, run.scale),
+                          decoded(Moment::kSecond, run.v, run.scale)};
+  for (std::size_t kind = 0; kind < kGradients.size(); ++kind) {
+    const float g = kGradients[kind];
+    INFO("gradient " << g);
+    std::array draws{Draws(static_cast<double>(g), kUnits[0]),
+                     Draws(static_cast<double>(g * g), kUnits[1])};
+    for (std::size_t i = kind; i < kCount; i += kGradients.size()) {
+      if (i % 64 == 0) continue;
+      draws[0].add(values[0][i]);
+      draws[1].add(values[1][i]);
+    }
+    CHECK(draws[0].count() > 9e5);
+    for (const Draws& moment : draws) {
+      if (moment.chance() * kUnits[1] == static_cast<double>(g * g)) continue;  // v below code 1
+      CHECK(moment.others() == 0);
+      CHECK(moment.mean_deviations() < kMostDeviations);
+      CHECK(moment.square_deviations() < kMostDeviations);
+      CHECK(moment.correlation_deviations(moment, 1) < kMostDeviations);
+      CHECK(moment.correlation_deviations(moment, 64) < kMostDeviations);
+    }
+    if (kind > 0) CHECK(draws[0].correlation_deviations(draws[1], 0) < kMostDeviations);
+  }
+  // The square of the first is a 45th of code 1.
+  for (std::size_t i = kGradients.size(); i < kCount; i += kGradients.size()) {
+    REQUIRE(values[1][i] == (i % 64 == 0 ? 1 : kUnits[1]));
+  }
+}
+
+TEST_CASE("only what no gradient has reached has a v of zero in 8 bits", "[ops]") {
+  Run run(256);
+  run.grad = {1.0f, 1e-18f, -1e-5f, 0.0f, -0.0f};
+  run.grad.resize(256);
+  run.grad[64] = 1e-18f;
+  for (int t = 1; t < 50; ++t) {
+    update(cpu::kPortable, run, {.lr = 0, .rounding_seed = static_cast<std::uint64_t>(t)});
+    for (std::size_t i = 0; i < run.v.size(); ++i) {
+      REQUIRE((run.v[i] != 0) == (run.grad[i] != 0));
+    }
+    run.grad[0] = 1e4f;  // what the others have is far below its code 1
+  }
+  CHECK(run.scale[4] == 0);
+  CHECK(run.scale[5] == 0);
+}
+
+TEST_CASE("adamw with codes has the same bits on every instruction set for any input bits",
+          "[ops]") {
+  constexpr std::size_t kCount = 50021;
+  const AdamWScalars scalars{
+      .lr = 1e-3, .correction1 = 0.1, .correction2 = 0.05, .rounding_seed = 8};
+  const Run start = any_run(kCount);
+  Run portable = start;
+  update(cpu::kPortable, portable, scalars);
+  CHECK(portable.nonfinite == 1);
+  CHECK(differences(portable, start) > kCount / 2);
+  for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+    INFO(simd->name);
+    Run got = start;
+    update(*simd, got, scalars);
+    REQUIRE(differences(got, portable) == 0);
+  }
+}
+
+TEST_CASE("codes of a run that is updated in parts are those of the whole", "[ops]") {
+  constexpr std::size_t kCount = 9000;
+  const AdamWScalars scalars{.lr = 1e-3, .rounding_seed = 8};
+  Run whole = any_run(kCount);
+  Run parts = whole;
+  update(cpu::kPortable, whole, scalars);
+  for (const auto& [begin, end] :
+       {std::pair{0, 64}, std::pair{64, 4160}, std::pair{4160, 8000}, std::pair{8000, 9000}}) {
+    update(cpu::kPortable, parts, scalars, static_cast<std::size_t>(begin),
+           static_cast<std::size_t>(end));
+  }
+  CHECK(differences(parts, whole) == 0);
+  Run other = any_run(kCount);
+  update(cpu::kPortable, other, {.lr = 1e-3, .rounding_seed = 9});
+  CHECK(differences(other, whole) > kCount / 4);
+}
+
+TEST_CASE("a moment that is not finite is reported, and its block becomes zeros", "[ops]") {
+  Run run(128);
+  std::fill(run.grad.begin(), run.grad.end(), 1.0f);
+  run.grad[70] = 1e30f;  // its square is not finite, its weight is
+  update(cpu::kPortable, run, {.lr = 1e-3, .rounding_seed = 8});
+  CHECK(run.nonfinite == 1);
+  for (std::size_t i = 64; i < 128; ++i) REQUIRE(run.v[i] == 0);
+  CHECK(run.v[0] != 0);
+  CHECK(run.m[64] == 0);  // far below the largest
+}
+
+TEST_CASE("converted moments are off by half a step at most, and codes come back as they were",
+          "[ops]") {
+  for (const Moment moment : {Moment::kFirst, Moment::kSecond}) {
+    const double unit = moment == Moment::kFirst ? 0x1p-10 : 0x1p-18;
+    std::vector<double> values;
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      const double x = std::exp2(-20 * random_uniform(1, 2, i)) * (i % 3 == 0 ? -1 : 1);
+      values.push_back(i % 64 == 0 ? 1.0 : i % 7 == 0 ? 0.0 : x);
+      if (moment == Moment::kSecond) values.back() = std::abs(values.back());
+    }
+    std::vector<std::uint8_t> codes(values.size());
+    std::vector<std::uint8_t> scales(16);
+    REQUIRE(encode_moments(moment, values, codes, scales));
+    const std::vector<double> found = decoded(moment, codes, scales);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double size = std::abs(values[i]);
+      const double step = std::max(unit, std::exp2(std::floor(std::log2(size)) - 4));
+      const bool raised = moment == Moment::kSecond && size > 0 && size < unit / 2;
+      REQUIRE(std::abs(found[i] - values[i]) <= (raised ? unit : step / 2));
+      if (moment == Moment::kSecond) REQUIRE((found[i] == 0) == (size == 0));
+    }
+    std::vector<std::uint8_t> again(values.size());
+    REQUIRE(encode_moments(moment, found, again, scales));
+    CHECK(again == codes);
+  }
+  std::vector<std::uint8_t> codes(1);
+  std::vector<std::uint8_t> scales(2);
+  for (const double bad :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1e300}) {
+    CHECK_FALSE(encode_moments(Moment::kSecond, std::vector{bad}, codes, scales));
+  }
+}
+
+}  // namespace strata::test
