@@ -32,6 +32,7 @@ std::string_view stored_name(DType dtype) {
     case DType::kF32: return "F32";
     case DType::kBF16: return "BF16";
     case DType::kI16: return "I16";
+    case DType::kU8: return "U8";
     default: throw std::logic_error("checkpoints hold no " + std::string(name_of(dtype)));
   }
 }
@@ -107,14 +108,21 @@ StateFile model_file(const Block& block, DType weight, std::string path) {
 StateFile state_file(const Block& block, const CheckpointTypes& types) {
   StateFileBuilder file("state/" + block.name + ".safetensors",
                         {{"block", block.name}, {"elements", std::to_string(block.elements)}});
+  const auto padded = [&](std::int64_t entries, StatePart part) {
+    const std::size_t multiple = kFileAlignment / types.bytes_of(part);
+    return narrow<std::int64_t>(round_up(narrow<std::size_t>(entries), multiple));
+  };
   const auto flat = [&](const std::string& name, DType dtype, StatePart part) {
-    const std::size_t multiple = kFileAlignment / size_of(dtype);
-    const std::size_t elements = round_up(narrow<std::size_t>(block.elements), multiple);
-    file.tensor(name, dtype, {narrow<std::int64_t>(elements)}, part, 0, block.elements);
+    file.tensor(name, dtype, {padded(block.elements, part)}, part, 0, block.elements);
   };
   if (types.bytes_of(StatePart::kLow) > 0) flat("low", DType::kI16, StatePart::kLow);
   flat("m", *types.moment, StatePart::kM);
   flat("v", *types.moment, StatePart::kV);
+  if (types.bytes_of(StatePart::kScale) > 0) {
+    const std::int64_t blocks = (block.elements + kMomentBlock - 1) / kMomentBlock;
+    file.tensor("scale", kMomentCode, {padded(blocks, StatePart::kScale), kMomentScales},
+                StatePart::kScale, 0, blocks);
+  }
   return file.build();
 }
 
@@ -126,6 +134,7 @@ std::size_t CheckpointTypes::bytes_of(StatePart part) const {
     case StatePart::kLow: return moment && weight == DType::kBF16 ? size_of(DType::kI16) : 0;
     case StatePart::kM:
     case StatePart::kV: return moment ? size_of(*moment) : 0;
+    case StatePart::kScale: return moment == kMomentCode ? kMomentScales : 0;
   }
   return 0;
 }
@@ -171,12 +180,13 @@ std::vector<FileSlice> slices_of(const StateFile& file, const Block& block, int 
                                 std::to_string(ranks));
   }
   const std::int64_t shard = block.shard_elements(ranks);
-  const std::int64_t shard_begin = shard * rank;
-  const std::int64_t shard_end = shard_begin + shard;
   std::vector<FileSlice> slices;
   for (std::size_t i = 0; i < file.runs.size(); ++i) {
     const FileRun& whole = file.runs[i];
     const std::int64_t whole_end = whole.begin + whole.count;
+    const std::int64_t shard_entries = shard / elements_of_entry(whole.part);
+    const std::int64_t shard_begin = shard_entries * rank;
+    const std::int64_t shard_end = shard_begin + shard_entries;
     FileRun own = whole;
     own.begin = std::max(whole.begin, shard_begin);
     own.count = std::min(whole_end, shard_end) - own.begin;

@@ -26,9 +26,10 @@ const TensorView& part_of(const BlockState& state, StatePart part) {
     case StatePart::kWeight: return state.weight;
     case StatePart::kLow: return state.low;
     case StatePart::kM: return state.m;
-    case StatePart::kV: break;
+    case StatePart::kV: return state.v;
+    case StatePart::kScale: break;
   }
-  return state.v;
+  return state.scale;
 }
 
 /// Puts together bytes [window.begin, window.end) of a file from the state.
@@ -42,7 +43,8 @@ void gather(const FileSlice& slice, const Window& window, const BlockState& stat
     const std::uint64_t end = std::min(run_end, window.end);
     if (begin >= end) continue;
     const auto* shard = static_cast<const std::byte*>(part_of(state, run.part).data);
-    const auto first = static_cast<std::size_t>(run.begin - state.begin) * each;
+    const std::int64_t shard_begin = state.begin / elements_of_entry(run.part);
+    const auto first = static_cast<std::size_t>(run.begin - shard_begin) * each;
     std::memcpy(out.data() + (begin - window.begin), shard + first + (begin - run.offset),
                 static_cast<std::size_t>(end - begin));
   }

@@ -13,11 +13,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/converted_moments.h"
 #include "checkpoint/verified_file.h"
 #include "strata/base/convert.h"
 #include "strata/base/error.h"
@@ -30,7 +32,13 @@ namespace {
 /// So many elements are converted at a time: 16 Mi, of which 12 bytes each are read.
 constexpr std::int64_t kRange = std::int64_t{1} << 24;
 
-constexpr std::array kParts{StatePart::kWeight, StatePart::kLow, StatePart::kM, StatePart::kV};
+constexpr std::array kParts{StatePart::kWeight, StatePart::kLow, StatePart::kM, StatePart::kV,
+                            StatePart::kScale};
+
+/// Returns the entries of a part that so many elements from the first of an entry on have.
+std::int64_t entries_of(StatePart part, std::int64_t elements) {
+  return (elements + elements_of_entry(part) - 1) / elements_of_entry(part);
+}
 
 std::byte* data_of(const BlockState& state, StatePart part) {
   return static_cast<std::byte*>((state.*kUpdatedTensors[static_cast<std::size_t>(part)]).data);
@@ -146,19 +154,22 @@ class Loader {
    public:
     Range(const CheckpointTypes& types, std::int64_t count) {
       const DType moment = types.moment.value();
-      const std::array<DType, 4> dtypes{types.weight, DType::kI16, moment, moment};
+      const std::array<DType, 5> dtypes{types.weight, DType::kI16, moment, moment, kMomentCode};
       for (const StatePart part : kParts) {
         const auto i = static_cast<std::size_t>(part);
-        const std::size_t bytes = types.bytes_of(part) * static_cast<std::size_t>(count);
+        const std::int64_t entries = entries_of(part, count);
+        const std::size_t bytes = types.bytes_of(part) * static_cast<std::size_t>(entries);
         if (bytes == 0) continue;
         memory_[i] = std::make_unique_for_overwrite<std::byte[]>(bytes);
-        state_.*kUpdatedTensors[i] = TensorView(memory_[i].get(), dtypes[i], Shape{count});
+        const Shape shape =
+            part == StatePart::kScale ? Shape{entries, kMomentScales} : Shape{entries};
+        state_.*kUpdatedTensors[i] = TensorView(memory_[i].get(), dtypes[i], shape);
       }
     }
     [[nodiscard]] const BlockState& state() const { return state_; }
 
    private:
-    std::array<std::unique_ptr<std::byte[]>, 4> memory_;
+    std::array<std::unique_ptr<std::byte[]>, 5> memory_;
     BlockState state_;
   };
 
@@ -174,8 +185,8 @@ class Loader {
                                              std::int64_t count) const {
     std::vector<FileRun> runs;
     for (FileRun run : file.runs) {
-      const std::int64_t first = std::max(run.begin, begin);
-      const std::int64_t end = std::min(run.begin + run.count, begin + count);
+      const std::int64_t first = std::max(run.begin, begin / elements_of_entry(run.part));
+      const std::int64_t end = std::min(run.begin + run.count, entries_of(run.part, begin + count));
       if (first >= end) continue;
       run.offset += static_cast<std::uint64_t>(first - run.begin) * types().bytes_of(run.part);
       run.begin = first;
@@ -218,7 +229,8 @@ class Loader {
     const std::uint64_t begin = std::max(run.offset, window.begin);
     const std::uint64_t end = std::min(end_of(run), window.end);
     if (begin >= end) return;
-    const auto first = static_cast<std::size_t>(run.begin - to.begin) * types().bytes_of(run.part);
+    const std::int64_t to_begin = to.begin / elements_of_entry(run.part);
+    const auto first = static_cast<std::size_t>(run.begin - to_begin) * types().bytes_of(run.part);
     std::memcpy(data_of(to, run.part) + first + (begin - run.offset),
                 bytes.data() + (begin - window.begin), static_cast<std::size_t>(end - begin));
     count_work(work_, end - begin);
@@ -237,14 +249,27 @@ class Loader {
     } else {
       write_masters(b, raw, done, count);
     }
-    for (const auto moment : {&BlockState::m, &BlockState::v}) {
-      const TensorView from = (raw.*moment).slice_rows(0, count);
-      if (from.dtype == (home.*moment).dtype) {
-        state_.write(b, moment, done, bytes_of(from));
-      } else {
-        write_as(b, moment, done, load_as_double(from));
-      }
+    if (raw.m.dtype == home.m.dtype) {
+      const ByteRange scales =
+          home.scale ? slice_of(raw, &BlockState::scale, 0, count).bytes() : ByteRange{};
+      write_moments(b, done, bytes_of(raw.m), bytes_of(raw.v), {scales.begin, scales.bytes});
+      return;
     }
+    const std::optional<ConvertedMoments> moments = converted_moments(raw, count, home.m.dtype);
+    if (!moments) {
+      throw IoError(checkpoint_.string() + ": block " + state_.layout().blocks[b].name +
+                    " has moments that are not finite, which 8 bits cannot hold; set "
+                    "optimizer.moment_dtype to \"f32\"");
+    }
+    write_moments(b, done, moments->m, moments->v, moments->scale);
+  }
+
+  /// Writes moments from element `done` of the shard on; `scales` is empty unless they are codes.
+  void write_moments(BlockId b, std::int64_t done, std::span<const std::byte> m,
+                     std::span<const std::byte> v, std::span<const std::byte> scales) {
+    state_.write(b, &BlockState::m, done, m);
+    state_.write(b, &BlockState::v, done, v);
+    if (!scales.empty()) state_.write(b, &BlockState::scale, done / kMomentBlock, scales);
   }
 
   void write_as(BlockId b, TensorView BlockState::*tensor, std::int64_t done,

@@ -27,7 +27,7 @@ class OtherFormat : public IoError {
 };
 
 constexpr DType kWeightTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
-constexpr DType kMomentTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kMomentTypes[] = {DType::kBF16, DType::kF32, DType::kF64, kMomentCode};
 
 SliceHashes read_slice(const Json& json, const std::string& where) {
   Members members(json, where);

@@ -112,8 +112,13 @@ class Members {
     for (const DType type : valid) {
       if (name_of(type) == name) return type;
     }
+    std::string names;
+    for (std::size_t i = 0; i < valid.size(); ++i) {
+      if (i > 0) names += i + 1 < valid.size() ? ", " : " or ";
+      names += name_of(valid[i]);
+    }
     refuse_manifest(path_of(key),
-                    "expected bf16, f32 or f64, found \"" + shortened(printable_name(name)) + '"');
+                    "expected " + names + ", found \"" + shortened(printable_name(name)) + '"');
   }
   std::optional<DType> dtype_or_null(const char* key, std::span<const DType> valid) {
     const auto found = object_.find(key);

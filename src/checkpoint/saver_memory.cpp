@@ -18,8 +18,7 @@ bool on_device(const BlockPlan& row) { return row.weight == Home::kDevice; }
 
 /// Returns the bytes of a block's shard in a save.
 std::size_t shard_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId block) {
-  return static_cast<std::size_t>(layout.blocks[block].shard_elements(plan.ranks)) *
-         plan.updated_bytes();
+  return plan.updated_bytes(layout.blocks[block].shard_elements(plan.ranks));
 }
 
 /// Returns the blocks that have memory of their own to be copied to, as many as `staging` holds:
@@ -68,26 +67,33 @@ std::size_t window_bytes(const ModelLayout& layout, const CheckpointTypes& types
       std::max(types.bytes_of(StatePart::kWeight), types.bytes_of(StatePart::kLow) +
                                                        types.bytes_of(StatePart::kM) +
                                                        types.bytes_of(StatePart::kV));
+  const std::size_t scales =
+      static_cast<std::size_t>(most / kMomentBlock + 1) * types.bytes_of(StatePart::kScale);
   return round_up(std::min(static_cast<std::size_t>(kHashWindow),
-                           kHeaders + static_cast<std::size_t>(most) * each),
+                           kHeaders + static_cast<std::size_t>(most) * each + scales),
                   kFileAlignment);
 }
+
+/// Returns the shape of the scales of so many codes.
+Shape scales_shape(std::int64_t codes) { return {codes / kMomentBlock, kMomentScales}; }
 
 /// Returns views of a block's shard in the passage.
 BlockState in_passage(const ModelLayout& layout, const StatePlan& plan, BlockId block,
                       std::byte* passage) {
   const Shape shape{layout.blocks[block].shard_elements(plan.ranks)};
-  const auto next = [&](DType dtype) {
-    const TensorView view(passage, dtype, shape);
-    passage += static_cast<std::size_t>(shape[0]) * size_of(dtype);
+  const auto next_of = [&](DType dtype, const Shape& extents) {
+    const TensorView view(passage, dtype, extents);
+    passage += view.bytes().bytes;
     return view;
   };
+  const auto next = [&](DType dtype) { return next_of(dtype, shape); };
   BlockState copy;
   copy.begin = shape[0] * plan.rank;
   copy.m = next(plan.moment);  // the widest first: all are aligned then
   copy.v = next(plan.moment);
   copy.weight = next(plan.compute);
   if (plan.compute == DType::kBF16) copy.low = next(DType::kI16);
+  if (plan.moment == kMomentCode) copy.scale = next_of(kMomentCode, scales_shape(shape[0]));
   return copy;
 }
 
@@ -104,6 +110,9 @@ BlockState take_copy(const ModelLayout& layout, const StatePlan& plan, BlockId b
   }
   copy.m = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
   copy.v = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
+  if (plan.moment == kMomentCode) {
+    copy.scale = memory.tensor(space, "checkpoint.staging", kMomentCode, scales_shape(shape[0]));
+  }
   return copy;
 }
 

@@ -138,7 +138,7 @@ std::string dtypes_text(const CheckpointTypes& types) {
   std::string text = "weights " + std::string(name_of(types.weight));
   if (types.are_weights_alone()) return text + " alone";
   if (types.bytes_of(StatePart::kLow) > 0) text += " with low halves (f32 together)";
-  return text + ", moments " + std::string(name_of(*types.moment));
+  return text + ", moments " + std::string(moment_name(*types.moment));
 }
 
 std::string loss_text(const Manifest& manifest) {
@@ -216,7 +216,7 @@ void add_facts(Json& json, const Manifest& manifest) {
   json["program"] = manifest.program;
   json["weight_dtype"] = name_of(manifest.types.weight);
   const std::optional<DType>& moment = manifest.types.moment;
-  json["moment_dtype"] = moment ? Json(name_of(*moment)) : Json();
+  json["moment_dtype"] = moment ? Json(moment_name(*moment)) : Json();
 }
 
 Json json_of(const std::vector<ListedFile>& files) {

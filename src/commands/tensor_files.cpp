@@ -146,10 +146,12 @@ ListedFile list_file(const std::filesystem::path& folder, const std::string& pat
   const SafetensorsFile file(folder / path);
   std::vector<std::string> names = file.tensors();
   std::ranges::stable_sort(names, {},
-                           [&](const std::string& name) { return file.info(name).offset; });
+                           [&](const std::string& name) { return file.entry(name).offset; });
   for (std::string& name : names) {
-    const StoredTensor& tensor = file.info(name);
-    result.tensors.push_back({std::move(name), std::string(name_of(tensor.dtype)), tensor.shape});
+    const StoredTensor& tensor = file.entry(name);
+    std::string dtype =
+        tensor.unsupported.empty() ? std::string(name_of(tensor.dtype)) : tensor.unsupported;
+    result.tensors.push_back({std::move(name), std::move(dtype), tensor.shape});
   }
   return result;
 }

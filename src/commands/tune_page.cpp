@@ -31,7 +31,7 @@ std::string bound_text(const Prediction& p) {
 std::string keys_text(const TuneKeys& keys) {
   return fmt::format("{:>4} {:>4} {:>6}  {:<11} {:>4}  {}", keys.rows, keys.sub_batches,
                      keys.passes, enum_name(kUpdateTimingNames, keys.timing), ring_text(keys),
-                     enum_name(kStateDTypeNames, keys.moment_dtype));
+                     enum_name(kMomentDTypeNames, keys.moment_dtype));
 }
 
 constexpr const char* kKeysHeader = "rows  sub passes  timing      ring  moments";

@@ -13,7 +13,7 @@ namespace strata {
 
 void RunSection::fields(FieldList& f) {
   f.add("seed", seed,
-        "Seeds the initial weights, the sample order and the rounding of bf16 moments. Change it "
+        "Seeds the initial weights, the sample order and the rounding of moments. Change it "
         "to repeat a run with other random numbers.")
       .at_least(0);
   f.add("steps", steps,
@@ -208,7 +208,7 @@ void CheckpointSection::fields(FieldList& f) {
   f.add("keep", keep,
         "Says how many checkpoints stay, the newest ones; the newest whose loss is finite always "
         "does. Raise it to be able to go further back; each takes 12 bytes per parameter on the "
-        "disk, 8 with bf16 moments.")
+        "disk, 8 with bf16 moments, 6 with those in 8 bits.")
       .from(1);
   f.add("keep_best", keep_best,
         "Says how many of the checkpoints with the lowest validation loss stay, be they among the "

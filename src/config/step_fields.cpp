@@ -123,10 +123,11 @@ void OptimizerSection::fields(FieldList& f) {
            "Says which type gradients have on the host: bf16 takes 2 bytes per parameter, f32 4; "
            "f32 is f64 in f64 runs. auto takes bf16 where run.dtype is bf16, else f32. Take f32 to "
            "have them not rounded on their way to the optimizer.");
-  f.choice("moment_dtype", moment_dtype, kStateDTypeNames,
-           "Says which type AdamW's two moments have: bf16 takes 4 bytes per parameter for both "
-           "and is rounded stochastically, f32 takes 8 and is f64 in f64 runs. Take bf16 where "
-           "host memory, or its bandwidth, is short.");
+  f.choice("moment_dtype", moment_dtype, kMomentDTypeNames,
+           "Says which type AdamW's two moments have: f32 takes 8 bytes per parameter for both and "
+           "is f64 in f64 runs, bf16 takes 4, 8bit takes 2 and shares scales among 64 parameters. "
+           "The latter two are rounded stochastically. Take bf16, then 8bit, where host memory, or "
+           "its bandwidth, is short.");
   f.add("gradient_ring", gradient_ring,
         "Says how many layers have their gradients on the host at once, with timing on_arrival: at "
         "least deferred_units + 2; null keeps all. Set it where host memory is short: it saves up "

@@ -96,16 +96,21 @@ std::vector<std::string> SafetensorsFile::tensors() const {
   return names;
 }
 
-const StoredTensor& SafetensorsFile::info(std::string_view name) const {
+const StoredTensor& SafetensorsFile::entry(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     throw IoError(in_file(path()) + "has no tensor '" + printable_name(shortened(name)) + "'");
   }
-  if (!found->second.unsupported.empty()) {
-    throw IoError(in_tensor(path(), name) + "dtype " + found->second.unsupported +
+  return found->second;
+}
+
+const StoredTensor& SafetensorsFile::info(std::string_view name) const {
+  const StoredTensor& tensor = entry(name);
+  if (!tensor.unsupported.empty()) {
+    throw IoError(in_tensor(path(), name) + "dtype " + tensor.unsupported +
                   " is not supported: convert the file to BF16, F16, F32 or F64 (I16, I32, I64)");
   }
-  return found->second;
+  return tensor;
 }
 
 template <class From, class To>

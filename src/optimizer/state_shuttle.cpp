@@ -1,5 +1,5 @@
 // Cuts a shard in chunks and sends each through a slot. A slot holds the chunk's weight, low half,
-// m and v side by side, each aligned as an arena aligns.
+// m, v and their scales side by side, each aligned as an arena aligns.
 
 #include "strata/optimizer/state_shuttle.h"
 
@@ -32,11 +32,18 @@ std::size_t aligned(std::int64_t elements, DType dtype) {
   return round_up(static_cast<std::size_t>(elements) * size_of(dtype), Arena::kAlignment);
 }
 
+/// Returns the elements of the scales of so many parameters, or 0 if they have none.
+std::int64_t scales_of(std::int64_t parameters, const StatePlan& plan) {
+  if (plan.moment != kMomentCode) return 0;
+  return (parameters + kMomentBlock - 1) / kMomentBlock * kMomentScales;
+}
+
 /// Returns the bytes of the largest chunk in a slot.
 std::size_t slot_bytes(const ModelLayout& layout, const StatePlan& plan, std::int64_t chunk) {
   const std::int64_t n = largest_chunk(layout, plan, chunk);
   const std::size_t low = plan.compute == DType::kBF16 ? aligned(n, DType::kI16) : 0;
-  return aligned(n, plan.compute) + low + 2 * aligned(n, plan.moment);
+  return aligned(n, plan.compute) + low + 2 * aligned(n, plan.moment) +
+         aligned(scales_of(n, plan), kMomentCode);
 }
 
 int slot_count(const ModelLayout& layout, const StatePlan& plan) {
@@ -47,7 +54,7 @@ int slot_count(const ModelLayout& layout, const StatePlan& plan) {
 BlockState part_of(const BlockState& whole, std::int64_t begin, std::int64_t count) {
   BlockState part;
   for (const auto tensor : kUpdatedTensors) {
-    if (whole.*tensor) part.*tensor = (whole.*tensor).slice_rows(begin, count);
+    if (whole.*tensor) part.*tensor = slice_of(whole, tensor, begin, count);
   }
   part.grad = whole.grad.slice_rows(begin, count);
   part.begin = whole.begin + begin;
@@ -89,8 +96,7 @@ std::size_t StateShuttle::step_bytes(const ModelLayout& layout, const StatePlan&
   std::size_t bytes = 0;
   for (const BlockId b : layout.blocks.ids()) {
     if (plan.blocks[b].updated_by != UpdatedBy::kShuttle) continue;
-    bytes += static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
-             plan.updated_bytes();
+    bytes += plan.updated_bytes(layout.blocks[b].shard_elements(plan.ranks));
   }
   return bytes;
 }

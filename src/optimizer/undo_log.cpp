@@ -14,8 +14,7 @@
 namespace strata {
 
 std::size_t UndoLog::slot_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId block) {
-  const auto n = static_cast<std::size_t>(layout.blocks[block].shard_elements(plan.ranks));
-  return n * plan.updated_bytes();
+  return plan.updated_bytes(layout.blocks[block].shard_elements(plan.ranks));
 }
 
 UndoLog::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)

@@ -64,7 +64,9 @@ std::optional<RunConfig> find(const RunConfig& given, const PlannedRank& planned
                       .gradient_ring = !given.optimizer.grad_clip};
   if (std::optional<RunConfig> found = first_that_fits(open, cut, planned)) return found;
   RunConfig rounded = open;
-  if (given.run.dtype == DType::kBF16) rounded.optimizer.moment_dtype = DType::kBF16;
+  if (given.run.dtype == DType::kBF16 && given.optimizer.moment_dtype == DType::kF32) {
+    rounded.optimizer.moment_dtype = DType::kBF16;
+  }
   if (std::optional<RunConfig> found = first_that_fits(rounded, cut, planned)) return found;
   // Gradients that are not clipped wait for nothing, so a few places are enough for all.
   const auto without_clipping = [](RunConfig config) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "strata/base/error.h"
+#include "strata/ops/moment_codes.h"
 
 namespace strata {
 
@@ -80,7 +81,7 @@ bool is_valid(const RunConfig& config) {
 /// Returns what candidates of equal speed are put in order by; less is better.
 auto reluctance(const TuneKeys& keys, std::int64_t sequence_length) {
   const auto cell_tokens = static_cast<double>(keys.rows * sequence_length);
-  return std::tuple(keys.moment_dtype == DType::kBF16, keys.gradient_ring.has_value(),
+  return std::tuple(keys.moment_dtype != DType::kF32, keys.gradient_ring.has_value(),
                     keys.timing != UpdateTiming::kBeforeUse, keys.passes,
                     std::abs(std::log2(cell_tokens / kUsualCellTokens)));
 }
@@ -114,7 +115,10 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
     timings = {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative};
   }
   std::vector<DType> moments{base.optimizer.moment_dtype};
-  if (space.moment_dtype) moments = {DType::kF32, DType::kBF16};
+  if (space.moment_dtype) {
+    moments = {DType::kF32, DType::kBF16};
+    if (base.optimizer.moment_dtype == kMomentCode) moments.push_back(kMomentCode);
+  }
   std::vector<TuneKeys> found;
   for (TuneKeys keys : shapes(base, space)) {
     for (const UpdateTiming timing : timings) {

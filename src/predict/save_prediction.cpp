@@ -48,8 +48,8 @@ double device_state_bytes(const TrainingLayout& layout) {
   double bytes = 0;
   for (const BlockId b : layout.model->blocks.ids()) {
     if (layout.state.blocks[b].weight != Home::kDevice) continue;
-    bytes += static_cast<double>(layout.model->blocks[b].shard_elements(layout.state.ranks)) *
-             static_cast<double>(layout.state.updated_bytes());
+    bytes += static_cast<double>(
+        layout.state.updated_bytes(layout.model->blocks[b].shard_elements(layout.state.ranks)));
   }
   return bytes;
 }

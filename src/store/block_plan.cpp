@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "strata/ops/moment_codes.h"
 #include "strata/store/chunks.h"
 
 namespace strata {
@@ -81,9 +82,12 @@ std::size_t StatePlan::chunk_bytes() const {
   return static_cast<std::size_t>(chunk_factor) * kChunkBytes;
 }
 
-std::size_t StatePlan::updated_bytes() const {
+std::size_t StatePlan::updated_bytes(std::int64_t parameters) const {
   const std::size_t low = compute == DType::kBF16 ? size_of(DType::kI16) : 0;
-  return size_of(compute) + low + 2 * size_of(moment);
+  const std::size_t each = size_of(compute) + low + 2 * size_of(moment);
+  const std::int64_t of_codes = (parameters + kMomentBlock - 1) / kMomentBlock;
+  const std::int64_t scales = moment == kMomentCode ? of_codes * kMomentScales : 0;
+  return static_cast<std::size_t>(parameters) * each + static_cast<std::size_t>(scales);
 }
 
 namespace {

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
@@ -19,13 +18,6 @@
 namespace strata {
 
 namespace {
-
-/// Returns the random stream of a tensor: FNV-1a of its name, so that it depends on nothing else.
-std::uint64_t stream_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
-}
 
 /// Draws a run of elements, as their initializer says.
 void draw_run(std::uint64_t seed, double deviation, const SourceRun& run,
@@ -117,10 +109,26 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     }
     state.m = memory.tensor(moments, "state.m", plan.moment, shape);
     state.v = memory.tensor(moments, "state.v", plan.moment, shape);
+    if (plan.moment == kMomentCode) {
+      state.scale = memory.tensor(moments, "state.scale", kMomentCode,
+                                  {shape[0] / kMomentBlock, kMomentScales});
+    }
     blocks.push_back(state);
   });
   staged_weight = memory.allocate(Space::kPinned, "staging.state", staging_bytes);
   staged_low = memory.allocate(Space::kPinned, "staging.state", staging_bytes);
+}
+
+std::uint64_t stream_of(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
+
+TensorView slice_of(const BlockState& state, TensorView BlockState::*tensor, std::int64_t begin,
+                    std::int64_t count) {
+  const std::int64_t each = parameters_of_row(tensor);
+  return (state.*tensor).slice_rows(begin / each, (count + each - 1) / each);
 }
 
 TrainingState::TrainingState(const ModelLayout& layout, const StatePlan& plan, Arenas& arenas)
@@ -157,7 +165,7 @@ void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source
   const BlockState& s = memory_.blocks[block];
   Stream& in = device_.stream(Lane::kWeightsIn);
   const Tag tag{.phase = "initialize", .unit = block.value()};
-  for (const TensorView* view : {&s.m, &s.v, &s.grad}) {
+  for (const TensorView* view : {&s.m, &s.v, &s.scale, &s.grad}) {
     if (*view) in.set(view->data, 0, view->bytes().bytes, tag);
   }
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(plan_.compute));
@@ -180,7 +188,7 @@ void TrainingState::fill(ThreadPool& pool, const Source& source, WorkProgress* w
       continue;
     }
     const BlockState& s = memory_.blocks[b];
-    for (const TensorView* view : {&s.m, &s.v}) zero(*view, pool);
+    for (const TensorView* view : {&s.m, &s.v, &s.scale}) zero(*view, pool);
     if (plan(b).gradient == Home::kDevice) {
       device_.stream(Lane::kOut)
           .set(s.grad.data, 0, s.grad.bytes().bytes, {.phase = "initialize", .unit = b.value()});
@@ -222,7 +230,7 @@ void TrainingState::clear(ThreadPool& pool) {
     if (!plan(b).is_trained()) continue;
     const BlockState& s = memory_.blocks[b];
     const Tag tag{.phase = "initialize", .unit = b.value()};
-    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v, &s.grad}) {
+    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v, &s.scale, &s.grad}) {
       if (!*view) continue;
       const ByteRange range = ConstTensorView(*view).bytes();
       if (device_.space_of(range) == Space::kDevice) {
@@ -238,8 +246,8 @@ void TrainingState::clear(ThreadPool& pool) {
 void TrainingState::write(BlockId id, TensorView BlockState::*tensor, std::int64_t first,
                           std::span<const std::byte> bytes) {
   const TensorView& view = block(id).*tensor;
-  auto* to =
-      static_cast<std::byte*>(view.data) + static_cast<std::size_t>(first) * size_of(view.dtype);
+  auto* to = static_cast<std::byte*>(view.data) +
+             static_cast<std::size_t>(first * view.shape.row_elements()) * size_of(view.dtype);
   if (device_.space_of({to, bytes.size()}) != Space::kDevice) {
     std::memcpy(to, bytes.data(), bytes.size());
     return;

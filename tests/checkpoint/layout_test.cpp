@@ -59,14 +59,13 @@ std::vector<LlamaConfig> models() {
   return {test::tiny_model(), tied_model(), least_model(), even_model()};
 }
 
-constexpr CheckpointTypes kAllTypes[] = {{DType::kBF16, DType::kF32},
-                                         {DType::kBF16, DType::kBF16},
-                                         {DType::kF32, DType::kF32},
-                                         {DType::kF32, DType::kBF16},
-                                         {DType::kF64, DType::kF64}};
+constexpr CheckpointTypes kAllTypes[] = {{DType::kBF16, DType::kF32}, {DType::kBF16, DType::kBF16},
+                                         {DType::kF32, DType::kF32},  {DType::kF32, DType::kBF16},
+                                         {DType::kBF16, kMomentCode}, {DType::kF64, DType::kF64}};
 
 DType dtype_of(StatePart part, const CheckpointTypes& types) {
   if (part == StatePart::kWeight) return types.weight;
+  if (part == StatePart::kScale) return kMomentCode;
   return part == StatePart::kLow ? DType::kI16 : types.moment.value();
 }
 
@@ -85,6 +84,7 @@ void encode(int value, DType dtype, char* to) {
     case DType::kF64: return store(static_cast<double>(value), to);
     case DType::kF32: return store(static_cast<float>(value), to);
     case DType::kBF16: return store(Bf16(static_cast<float>(value)), to);
+    case DType::kU8: return store(static_cast<std::uint8_t>(value), to);
     default: return store(static_cast<std::int16_t>(value), to);
   }
 }
@@ -111,14 +111,19 @@ std::string written_by(const StateFile& file, BlockId id, const Block& block, in
       for (const FileRun& run : slice.runs) {
         const DType dtype = dtype_of(run.part, types);
         CHECK(run.count > 0);
-        CHECK(run.begin >= shard * rank);
-        CHECK(run.begin + run.count <= shard * (rank + 1));
+        const std::int64_t entries = shard / (run.part == StatePart::kScale ? 64 : 1);
+        CHECK(run.begin >= entries * rank);
+        CHECK(run.begin + run.count <= entries * (rank + 1));
+        const std::size_t each = types.bytes_of(run.part);
         for (std::int64_t i = 0; i < run.count; ++i) {
-          const std::uint64_t at = run.offset + static_cast<std::uint64_t>(i) * size_of(dtype);
-          if (at < slice.begin || at + size_of(dtype) > slice.end) {
+          const std::uint64_t at = run.offset + static_cast<std::uint64_t>(i) * each;
+          if (at < slice.begin || at + each > slice.end) {
             ++outside;
-          } else {
-            encode(value_of(id, run.part, run.begin + i), dtype, content.data() + at);
+            continue;
+          }
+          // A scale is two entries: that of m and that of v.
+          for (std::uint64_t byte = at; byte < at + each; byte += size_of(dtype)) {
+            encode(value_of(id, run.part, run.begin + i), dtype, content.data() + byte);
           }
         }
       }
@@ -173,6 +178,22 @@ void check_flat(const SafetensorsFile& file, const std::string& name, StatePart 
   CHECK(wrong == 0);
 }
 
+/// Checks a tensor of bytes, of which entry i of the block has `each`.
+void check_bytes(const std::string& content, const SafetensorsFile& file, const std::string& name,
+                 StatePart part, BlockId id, std::int64_t entries, std::size_t each) {
+  const StoredTensor& info = file.entry(name);
+  CHECK(info.unsupported == "U8");  // no tensor of a model has it
+  CHECK(info.offset % kFileAlignment == 0);
+  CHECK(info.bytes % kFileAlignment == 0);
+  int wrong = 0;
+  for (std::uint64_t i = 0; i < info.bytes; ++i) {
+    const auto entry = static_cast<std::int64_t>(i / each);
+    const int expected = entry < entries ? value_of(id, part, entry) : 0;
+    wrong += content[info.offset + i] == static_cast<char>(expected) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+}
+
 }  // namespace
 
 TEST_CASE("any number of ranks writes the same files, which hold every element in its place") {
@@ -201,10 +222,18 @@ TEST_CASE("any number of ranks writes the same files, which hold every element i
         const SafetensorsFile state = saved(state_file);
         const bool split = types.weight == DType::kBF16;
         CHECK(state.contains("low") == split);
-        CHECK(state.tensors().size() == (split ? 3 : 2));
+        const bool coded = types.moment == kMomentCode;
+        CHECK(state.tensors().size() == (split ? 3U : 2U) + (coded ? 1U : 0U));
         if (split) check_flat<std::int32_t>(state, "low", StatePart::kLow, id, block);
-        check_flat<double>(state, "m", StatePart::kM, id, block);
-        check_flat<double>(state, "v", StatePart::kV, id, block);
+        if (coded) {
+          const std::int64_t blocks = (block.elements + 63) / 64;
+          check_bytes(state_file, state, "m", StatePart::kM, id, block.elements, 1);
+          check_bytes(state_file, state, "v", StatePart::kV, id, block.elements, 1);
+          check_bytes(state_file, state, "scale", StatePart::kScale, id, blocks, 2);
+        } else {
+          check_flat<double>(state, "m", StatePart::kM, id, block);
+          check_flat<double>(state, "v", StatePart::kV, id, block);
+        }
       }
       CHECK(files.bytes() == bytes);
     }
@@ -273,7 +302,7 @@ TEST_CASE("a rank's slices of a file are as few as can be") {
   CHECK_THROWS_AS(slices_of(*layer.state, block, 2, 2, types), std::invalid_argument);
 }
 
-TEST_CASE("parameters take 12 bytes in a checkpoint, 8 with moments in bf16") {
+TEST_CASE("parameters take 12 bytes in a checkpoint, 8 with moments in bf16, 6.03 in 8 bits") {
   LlamaConfig model;
   model.vocab_size = 32000;
   model.hidden_size = 4096;
@@ -282,7 +311,8 @@ TEST_CASE("parameters take 12 bytes in a checkpoint, 8 with moments in bf16") {
   model.num_attention_heads = 32;
   const ModelLayout layout = make_layout(spec_of(model));
   const auto parameters = static_cast<double>(model.parameter_count());
-  for (const auto& [moment, bytes] : {std::pair(DType::kF32, 12.0), std::pair(DType::kBF16, 8.0)}) {
+  for (const auto& [moment, bytes] : {std::pair(DType::kF32, 12.0), std::pair(DType::kBF16, 8.0),
+                                      std::pair(kMomentCode, 6.03125)}) {
     const CheckpointLayout files = make_checkpoint_layout(layout, {DType::kBF16, moment});
     CHECK(static_cast<double>(files.bytes()) >= bytes * parameters);
     CHECK(static_cast<double>(files.bytes()) < 1.0001 * bytes * parameters);

@@ -171,6 +171,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "optimizer.gradient_ring: must be at least optimizer.deferred_units + 2"},
       {{"run.dtype=f64", "optimizer.moment_dtype=bf16"},
        "optimizer.moment_dtype: bf16 would undo run.dtype f64"},
+      {{"run.dtype=f64", "optimizer.moment_dtype=8bit"},
+       "optimizer.moment_dtype: 8bit would undo run.dtype f64"},
       {{"run.dtype=f64", "optimizer.gradient_dtype=f32", "run.backend=cuda"}, "run.dtype: f64"},
       {{"run.products=fp8", "run.dtype=f32"},
        "run.products: in e4m3 stand in for products in bf16"},
@@ -398,6 +400,7 @@ TEST_CASE("combinations that belong together are accepted") {
                    "optimizer.undo_log=1GiB", "optimizer.deferred_units=2"}) == "no error");
   CHECK(complaint({"run.dtype=f64", "optimizer.gradient_dtype=f32"}) == "no error");
   CHECK(complaint({"run.dtype=f32", "optimizer.moment_dtype=bf16"}) == "no error");
+  CHECK(complaint({"run.dtype=f32", "optimizer.moment_dtype=8bit"}) == "no error");
   CHECK(complaint({"optimizer.gradient_ring=4", "optimizer.timing=on_arrival",
                    "optimizer.deferred_units=2"}) == "no error");
   CHECK(complaint({"optimizer.lr_schedule=wsd", "optimizer.wsd_decay_steps=60",

@@ -22,6 +22,7 @@ const std::vector<Config>& flavours() {
        {"optimizer.gradient_ring", "3"}},
       {{"run.dtype", "\"bf16\""}, {"optimizer.gradient_dtype", "\"bf16\""}},
       {{"run.dtype", "\"bf16\""}, {"optimizer.moment_dtype", "\"bf16\""}},
+      {{"run.dtype", "\"bf16\""}, {"optimizer.moment_dtype", "\"8bit\""}},
       {{"run.dtype", "\"f64\""}},
       {{"schedule.passes", "3"}},
       {{"schedule.passes", "2"}, {"schedule.gradient_sums", "\"device\""}},

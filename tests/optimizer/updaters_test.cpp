@@ -27,7 +27,7 @@ namespace strata::test {
 namespace {
 
 constexpr double kDecay = 0.1;
-constexpr std::int64_t kChunk = 700;  // elements of state that travel at once: few for a layer
+constexpr std::int64_t kChunk = 704;  // elements of state that travel at once: few for a layer
 const BlockId kBlock(2);              // a layer, with norms that do not decay
 const UnitId kUnit(2);
 
@@ -41,17 +41,18 @@ enum class Who : std::uint8_t {
 constexpr std::array kAll = {Who::kHost, Who::kResident, Who::kShuttleOnArrival,
                              Who::kShuttleBeforeLoad, Who::kSpeculative};
 
-/// Which part of the state is updated, and its dtype; moments are in bf16 with weights in bf16.
+/// Which part of the state is updated, and its dtypes; those of moments stand for f64 with f64.
 struct Shard {
   int rank = 0;
   int ranks = 1;
   DType dtype = DType::kF64;
+  DType moment = DType::kBF16;
 };
 
 StateChoices choices_of(Who who, const Shard& shard) {
   const bool shuttles = who == Who::kShuttleOnArrival || who == Who::kShuttleBeforeLoad;
   return {.compute = shard.dtype,
-          .moment = DType::kBF16,  // stands for f64 with weights in f64
+          .moment = shard.moment,
           .rank = shard.rank,
           .ranks = shard.ranks,
           .resident_units = who == Who::kResident ? 5 : 0,
@@ -329,8 +330,9 @@ TEST_CASE("an early update stands if the guess held, and is taken back and done 
 }
 
 TEST_CASE("state in bf16 that travels in chunks has the bits of an update on the host") {
-  const auto bits_after = [](Who who) {
-    Rig rig(who, {.execution = Execution::kShuffled}, {.dtype = DType::kBF16});
+  const DType moment = GENERATE(DType::kBF16, DType::kU8);
+  const auto bits_after = [&](Who who) {
+    Rig rig(who, {.execution = Execution::kShuffled}, {.dtype = DType::kBF16, .moment = moment});
     for (int step = 0; step < 3; ++step) rig.step(step);
     rig.machine.device().synchronize();
     std::vector<std::byte> all;

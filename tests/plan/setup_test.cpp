@@ -149,10 +149,11 @@ TEST_CASE("half of the units are speculated unless the config says how many wait
 }
 
 TEST_CASE("an undo log takes what the state of its units takes beside gradients") {
-  for (const auto& [dtype, moment, bytes] :
-       {std::tuple{DType::kBF16, DType::kF32, std::size_t{12}},
-        std::tuple{DType::kBF16, DType::kBF16, std::size_t{8}},
-        std::tuple{DType::kF32, DType::kF32, std::size_t{12}}}) {
+  for (const auto& [dtype, moment, bytes] :  // of 64 parameters
+       {std::tuple{DType::kBF16, DType::kF32, 12 * 64},
+        std::tuple{DType::kBF16, DType::kBF16, 8 * 64},
+        std::tuple{DType::kBF16, DType::kU8, 6 * 64 + 2},
+        std::tuple{DType::kF32, DType::kF32, 12 * 64}}) {
     RunConfig config = speculative_config(4);
     config.run.dtype = dtype;
     config.optimizer.moment_dtype = moment;
@@ -161,7 +162,8 @@ TEST_CASE("an undo log takes what the state of its units takes beside gradients"
       std::size_t expected = 0;
       for (const int b : {0, 2, 4}) {
         const Block& block = s.model->blocks[BlockId(b)];
-        expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
+        expected +=
+            round_up(static_cast<std::size_t>(block.shard_elements(ranks) / 64 * bytes), 256);
       }
       CHECK(s.plan.bytes(Space::kPageable, "optimizer.undo_log") == expected);
       CHECK(resolve(config, s).optimizer.undo_log->bytes == expected);
@@ -213,7 +215,7 @@ TEST_CASE("an undo log that nobody named takes what the host limit leaves, one t
                     ContainsSubstring("optimizer.undo_log"));
 }
 
-TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring") {
+TEST_CASE("a plan says 6.03 to 16 bytes per parameter, by dtypes and gradient ring") {
   struct Case {
     DType gradient, moment;
     std::optional<std::int64_t> ring;
@@ -223,7 +225,9 @@ TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring"
        {Case{DType::kF32, DType::kF32, std::nullopt, 16},
         Case{DType::kBF16, DType::kF32, std::nullopt, 14},
         Case{DType::kBF16, DType::kBF16, std::nullopt, 10}, Case{DType::kBF16, DType::kF32, 2, 12},
-        Case{DType::kBF16, DType::kBF16, 2, 8}}) {
+        Case{DType::kBF16, DType::kBF16, 2, 8},
+        Case{DType::kBF16, DType::kU8, std::nullopt, 8.03125},
+        Case{DType::kBF16, DType::kU8, 2, 6.03125}}) {
     RunConfig config = on_arrival_config(120);
     config.optimizer.gradient_dtype = c.gradient;
     config.optimizer.moment_dtype = c.moment;
@@ -239,7 +243,8 @@ TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring"
       bytes += 2 * static_cast<double>(homes + *c.ring * blocks[BlockId(1)].shard_elements(1));
     }
     const auto parameters = static_cast<double>(config.model.llama.parameter_count());
-    const double aligned = 5 * 256 * static_cast<double>(blocks.size());  // five arrays a block
+    const int arrays = c.moment == DType::kU8 ? 6 : 5;  // of a block
+    const double aligned = arrays * 256 * static_cast<double>(blocks.size());
     const double printed = printed_bytes_per_parameter(setup);
     INFO(c.bytes << " bytes, printed " << printed);
     CHECK(printed > bytes / parameters - 0.01);  // two digits are printed

@@ -181,7 +181,16 @@ std::vector<Mode> state_modes() {
   moments.optimizer.interleave = 0.5;
   moments.optimizer.timing = UpdateTiming::kSpeculative;
   moments.optimizer.undo_log = ByteSize{40000};
-  modes.push_back({"bf16_moments.small_undo_log", std::move(moments), 3});
+  modes.push_back({"bf16_moments.small_undo_log", moments, 3});
+  moments.optimizer.moment_dtype = DType::kU8;
+  modes.push_back({"8bit_moments.small_undo_log", moments, 3});
+  moments.schedule.resident_units = 2;
+  moments.optimizer.timing = UpdateTiming::kOnArrival;
+  moments.optimizer.undo_log.reset();
+  moments.optimizer.grad_clip.reset();
+  moments.optimizer.deferred_units = 2;
+  moments.optimizer.gradient_ring = 4;
+  modes.push_back({"8bit_moments.resident2_interleave_half", std::move(moments), 2});
   return modes;
 }
 
@@ -273,7 +282,8 @@ std::vector<Mode> update_modes() {
   RunConfig rings = short_run;
   rings.model.llama.num_hidden_layers = 5;
   const Choices dtypes{"run.dtype=f64", "run.dtype=bf16 optimizer.gradient_dtype=bf16",
-                       "run.dtype=bf16 optimizer.gradient_dtype=bf16 optimizer.moment_dtype=bf16"};
+                       "run.dtype=bf16 optimizer.gradient_dtype=bf16 optimizer.moment_dtype=bf16",
+                       "run.dtype=f32 optimizer.gradient_dtype=bf16 optimizer.moment_dtype=8bit"};
   const std::string ring = "optimizer.gradient_ring=";
   const Choices sizes{ring + "2", ring + "3", ring + "4", ring + "100"};
   add(modes, rings, {{kOnArrival}, dtypes, ranks, sizes, {"", "optimizer.deferred_units=0"}});
@@ -310,6 +320,7 @@ std::vector<Mode> speculative_modes() {
          {"run.dtype=f64", "run.dtype=bf16",
           small_moments + " model.tie_word_embeddings=true ranks=2",
           small_moments + " schedule.passes=2 schedule.gradient_sums=device",
+          "run.dtype=bf16 optimizer.moment_dtype=8bit optimizer.interleave=0.5",
           "model.tie_word_embeddings=true schedule.passes=2",
           "run.dtype=bf16 schedule.resident_units=2", "run.dtype=bf16 optimizer.interleave=0.5"}});
   }

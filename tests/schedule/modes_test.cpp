@@ -293,6 +293,7 @@ TEST_CASE("every mode of adapters trains as its plain run does", "[long]") {
 TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {
   check_modes(state_modes(), {Rows::kOthers, kStateStride, 3, "spill"});
   check_modes(state_modes(), {Rows::kOthers, kStateStride, 3, "bf16_moments"});
+  check_modes(state_modes(), {Rows::kOthers, kStateStride, 3, "8bit_moments"});
 }
 
 TEST_CASE("every mode of slots and of what cells keep trains as its plain run does", "[long]") {

@@ -1,15 +1,20 @@
-// Tests moments in bf16: what they change, within bounds worked out from their rounding against
-// runs with f32 moments, and what they must not change.
+// Tests moments in bf16 and in 8 bits: what they change, within bounds worked out from their
+// rounding against runs with f32 moments, and what they must not change.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
+#include "strata/base/random.h"
 #include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
 #include "support/catch.h"
@@ -132,13 +137,72 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   return moments;
 }
 
+/// Letters of a made-up language: words of Zipf's frequencies, one after the other at random.
+class Words final : public TokenSource {
+ public:
+  static constexpr std::int64_t kVocabulary = 27;  ///< 26 letters and the space
+
+  explicit Words(std::size_t letters) {
+    std::vector<std::vector<std::int32_t>> words;
+    double total = 0;
+    for (std::uint64_t word = 0; word < kWords; ++word) {
+      words.emplace_back();
+      const std::uint64_t length = 2 + random_bits(1, word, 0) % 6;
+      for (std::uint64_t i = 0; i < length; ++i) {
+        words.back().push_back(static_cast<std::int32_t>(random_bits(2, word, i) % 26));
+      }
+      words.back().push_back(26);
+      total += frequency(word);
+    }
+    for (std::uint64_t i = 0; letters_.size() < letters; ++i) {
+      double left = random_uniform(3, 0, i) * total;
+      std::size_t word = 0;
+      while (word + 1 < words.size() && left > frequency(word)) left -= frequency(word++);
+      letters_.insert(letters_.end(), words[word].begin(), words[word].end());
+    }
+  }
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::int64_t size() const override { return std::ssize(letters_); }
+  [[nodiscard]] std::int64_t vocabulary() const override { return kVocabulary; }
+  [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
+  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
+    check_range(*this, begin, std::ssize(out));
+    std::copy_n(letters_.begin() + begin, out.size(), out.begin());
+  }
+  void document_ends_in(std::int64_t, std::int64_t, std::vector<std::int64_t>&) const override {}
+
+ private:
+  static constexpr std::uint64_t kWords = 100;
+  static double frequency(std::size_t word) { return 1.0 / static_cast<double>(word + 1); }
+  std::string name_ = "words";
+  std::vector<std::int32_t> letters_;
+};
+
+/// The mean loss of the last quarter of a run on `words`.
+double final_loss(const RunConfig& config, const Words& words) {
+  ThreadPool pool(1);
+  std::unique_ptr<BatchLoader> loader;
+  TinyHooks hooks;
+  hooks.fill = [&](std::int64_t step, int pass, const BatchOptions& options,
+                   const PassBuffers& out) {
+    if (!loader) loader = std::make_unique<BatchLoader>(words, options, pool);
+    return loader->fill_pass(step * loader->samples_per_step(), pass, out);
+  };
+  const RunResult run = run_tiny(config, 1, hooks);
+  const auto quarter = static_cast<std::ptrdiff_t>(run.losses.size() / 4);
+  return std::accumulate(run.losses.end() - quarter, run.losses.end(), 0.0) /
+         static_cast<double>(quarter);
+}
+
 }  // namespace
 
-TEST_CASE("the first update with bf16 moments is that with f32 moments") {
+TEST_CASE("the first update with rounded moments is that with f32 moments") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const RunConfig config = with_steps(base_config(dtype), 1);
-    CHECK(run_tiny(with_moments(config, DType::kBF16)) ==
-          run_tiny(with_moments(config, DType::kF32)));
+    const RunResult exact = run_tiny(with_moments(config, DType::kF32));
+    CHECK(run_tiny(with_moments(config, DType::kBF16)) == exact);
+    CHECK(run_tiny(with_moments(config, kMomentCode)) == exact);
   }
 }
 
@@ -179,9 +243,11 @@ TEST_CASE("the second update with bf16 moments is apart by what their rounding c
   CHECK(apart > elements / 2);
 }
 
-TEST_CASE("bf16 moments are rounded by the same bits on any number of ranks") {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    RunConfig config = with_moments(base_config(dtype), DType::kBF16);
+TEST_CASE("moments are rounded by the same bits on any number of ranks") {
+  for (const auto& [dtype, moments] :
+       {std::pair{DType::kF32, DType::kBF16}, std::pair{DType::kBF16, DType::kBF16},
+        std::pair{DType::kF32, kMomentCode}, std::pair{DType::kBF16, kMomentCode}}) {
+    RunConfig config = with_moments(base_config(dtype), moments);
     config.model.llama.hidden_size = 64;  // layers of several blocks of 4096
     config.run.steps = 4;
     TinyHooks hooks;
@@ -190,7 +256,8 @@ TEST_CASE("bf16 moments are rounded by the same bits on any number of ranks") {
     };
     const RunResult one = run_tiny(config, 1, hooks);
     for (const int ranks : {2, 3}) {
-      INFO(std::string(name_of(dtype)) << ", " << ranks << " ranks");
+      INFO(std::string(name_of(dtype))
+           << ", " << moment_name(moments) << ", " << ranks << " ranks");
       const RunResult several = run_tiny(config, ranks, hooks);
       CHECK(several.losses == one.losses);
       CHECK(several.weights == one.weights);
@@ -220,6 +287,42 @@ TEST_CASE(
     shards.resize(m.size());
     CHECK(shards == m);
   }
+}
+
+TEST_CASE("a run with moments in 8 bits learns as one with f32 moments does", "[long]") {
+  RunConfig config = base_config(DType::kF32);
+  // Runs drift apart with time: they are compared while the loss falls fast.
+  config.run.steps = 60;
+  config.run.threads = 1;
+  config.model.llama.vocab_size = Words::kVocabulary;
+  config.model.llama.hidden_size = 32;
+  config.model.llama.intermediate_size = 64;
+  config.model.llama.num_hidden_layers = 2;
+  config.model.llama.head_dim = 8;
+  config.model.llama.max_position_embeddings = 32;
+  config.model.llama.initializer_range = 0.1;
+  config.data.sequence_length = 32;
+  config.schedule.rows = 4;
+  config.schedule.sub_batches = 1;
+  config.optimizer.lr = 5e-3;
+  // v changes by a part in a thousand an update, less than codes tell apart: errors of its rounding
+  // would add up if they were not right on average.
+  config.optimizer.betas = {0.9, 0.999};
+  const Words words(100'000);
+  const double exact = final_loss(config, words);
+  const double rounded = final_loss(with_moments(config, kMomentCode), words);
+  // A rounding changes m, and so the update, by less than a part in 2^4. A learning rate that is
+  // off by as much, always in one direction, must do more harm.
+  double tolerance = 0;
+  for (const double factor : {1 - 0x1p-4, 1 + 0x1p-4}) {
+    RunConfig other = config;
+    other.optimizer.lr *= factor;
+    tolerance = std::max(tolerance, std::abs(final_loss(other, words) - exact));
+  }
+  INFO("f32 " << exact << ", 8bit " << rounded << ", allowed " << tolerance);
+  CHECK(exact < std::log(Words::kVocabulary) - 0.3);
+  CHECK(rounded != exact);
+  CHECK(std::abs(rounded - exact) < tolerance);
 }
 
 }  // namespace strata::test

@@ -69,7 +69,7 @@ StateBytes state_bytes(TrainingState& state) {
   StateBytes bytes;
   for (const BlockId b : state.ids()) {
     const BlockState& s = state.block(b);
-    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v}) {
+    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v, &s.scale}) {
       if (!*view) continue;
       const auto* data = static_cast<const std::byte*>(view->data);
       bytes.emplace_back(data, data + view->bytes().bytes);

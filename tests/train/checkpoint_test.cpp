@@ -91,7 +91,7 @@ std::vector<Numbers> all_numbers() {
     for (const auto& [dtype, moments] :
          {std::pair(DType::kBF16, DType::kF32), std::pair(DType::kBF16, DType::kBF16),
           std::pair(DType::kF32, DType::kF32), std::pair(DType::kF32, DType::kBF16),
-          std::pair(DType::kF64, DType::kF32)}) {
+          std::pair(DType::kBF16, DType::kU8), std::pair(DType::kF64, DType::kF32)}) {
       for (const std::int64_t passes : {1, 3}) {
         for (const bool tied : {false, true}) {
           all.push_back(
@@ -108,6 +108,7 @@ std::vector<Numbers> all_numbers() {
 
 TEST_CASE("a checkpoint taken while training is that of a run stopped there") {
   check_ways({{.dtype = DType::kBF16, .moments = DType::kBF16, .tied = true},
+              {.dtype = DType::kBF16, .moments = DType::kU8, .ranks = 2},
               {.dtype = DType::kF64, .passes = 3},
               {.clip = 1e-3}},
              1);

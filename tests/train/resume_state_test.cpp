@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 #include "strata/base/error.h"
 #include "support/catch.h"
@@ -64,11 +65,36 @@ double to_bf16(double value) {
   return static_cast<double>(std::bit_cast<float>(bits & 0xffff0000));
 }
 
+/// Rounds a moment to the nearest numbers that codes of 8 bits have: 31 times so many doublings of
+/// code 1 are not below the largest of 64.
+void to_codes(std::vector<double>& values, int doublings, bool may_vanish) {
+  std::ranges::transform(values, values.begin(), to_f32);
+  for (std::size_t begin = 0; begin < values.size(); begin += 64) {
+    const std::size_t end = std::min(begin + 64, values.size());
+    double largest = 0;
+    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(values[i]));
+    double unit = 0x1p-126;
+    while (31 * std::exp2(doublings) * unit < largest) unit *= 2;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (values[i] == 0) continue;
+      const double size = std::abs(values[i]);
+      const double step = std::max(unit, std::exp2(std::floor(std::log2(size)) - 4));
+      double rounded = std::floor(size / step + 0.5) * step;
+      if (!may_vanish) rounded = std::max(rounded, unit);
+      values[i] = std::copysign(rounded, values[i]);
+    }
+  }
+}
+
 /// Returns the state in other dtypes. Masters are f64 or, split or not, f32.
 WholeState in_dtypes(WholeState state, const Numbers& numbers) {
   const bool exact = numbers.dtype == DType::kF64;
   for (auto& [name, values] : state.tensors) {
     if (exact) continue;
+    if (numbers.moments == DType::kU8 && !name.ends_with(" master")) {
+      to_codes(values, name.ends_with(" m") ? 6 : 14, name.ends_with(" m"));
+      continue;
+    }
     const bool small = numbers.moments == DType::kBF16 && !name.ends_with(" master");
     std::ranges::transform(values, values.begin(), small ? to_bf16 : to_f32);
   }
@@ -94,9 +120,12 @@ void damage(Files& files, const std::filesystem::path& file, std::uint64_t at) {
 }  // namespace
 
 TEST_CASE("state has the same bits on another number of ranks, wherever it lives") {
-  for (const DType dtype : {DType::kBF16, DType::kF64}) {
+  for (const auto& [dtype, moments] :
+       {std::pair{DType::kBF16, DType::kF32}, std::pair{DType::kBF16, DType::kU8},
+        std::pair{DType::kF64, DType::kF32}}) {
     for (const int ranks : {1, 2, 3, 4}) {
-      const Numbers numbers{.dtype = dtype, .tied = dtype == DType::kBF16, .ranks = ranks};
+      const Numbers numbers{
+          .dtype = dtype, .moments = moments, .tied = dtype == DType::kBF16, .ranks = ranks};
       MemoryFiles files(kRunFolder);
       const WholeState saved = save_state(save_config(numbers), ranks, files, 2);
       std::size_t turn = static_cast<std::size_t>(ranks);
@@ -117,7 +146,9 @@ TEST_CASE("state is loaded in the dtypes of the run that goes on", "[long]") {
   const std::vector<Numbers> all{{.dtype = DType::kBF16},
                                  {.dtype = DType::kBF16, .moments = DType::kBF16},
                                  {.dtype = DType::kF32},
+                                 {.dtype = DType::kBF16, .moments = DType::kU8},
                                  {.dtype = DType::kF32, .moments = DType::kBF16},
+                                 {.dtype = DType::kF32, .moments = DType::kU8},
                                  {.dtype = DType::kF64}};
   for (const Numbers& numbers : all) {
     MemoryFiles files(kRunFolder);

@@ -79,8 +79,9 @@ RunConfig save_config(const Numbers& numbers, const Placement& placement, Staged
   constexpr std::size_t kEnough = std::size_t{1} << 30;
   std::size_t bytes = staged == Staged::kAll ? kEnough : 0;
   if (staged == Staged::kHalf) {
-    // 12 bytes a parameter on the host with f32 moments, 8 with bf16 ones, 24 in f64.
+    // 12 bytes a parameter on the host with f32 moments, 8 with bf16 ones, 6 in 8 bits, 24 in f64.
     std::size_t each = numbers.moments == DType::kBF16 ? 8 : 12;
+    if (numbers.moments == DType::kU8) each = 6;
     if (numbers.dtype == DType::kF64) each = 24;
     std::int64_t elements = 0;
     for (const Block& block : make_layout(spec_of(config.model.llama)).blocks) {

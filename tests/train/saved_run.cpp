@@ -3,6 +3,7 @@
 #include "train/saved_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <span>
@@ -71,6 +72,23 @@ SavedRun train_rank(const RunConfig& config, Ranks& ranks, const SaveSchedule& s
 
 /// Returns a tensor, wherever it lives, in f64.
 std::vector<double> values_of(const TensorView& tensor) { return load_as_double(tensor); }
+
+/// Returns what a moment is, by what its codes mean if it has any.
+std::vector<double> moment_of(const BlockState& state, Moment moment) {
+  const bool first = moment == Moment::kFirst;
+  const TensorView& tensor = first ? state.m : state.v;
+  if (tensor.dtype != kMomentCode) return values_of(tensor);
+  const auto* codes = tensor.as<std::uint8_t>();
+  const auto* scales = state.scale.as<std::uint8_t>();
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    const int code = first ? codes[i] % 128 : codes[i];
+    const double number = code < 16 ? code : (16 + code % 16) * std::exp2(code / 16 - 1);
+    const double size = number * std::exp2(scales[i / 64 * 2 + (first ? 0 : 1)] - 127);
+    values.push_back(code == codes[i] ? size : -size);
+  }
+  return values;
+}
 
 }  // namespace
 
@@ -164,8 +182,8 @@ WholeState gather_state(Session& session, Ranks& ranks) {
       whole.tensors[block.name + " " + name] = std::move(all);
     };
     add("master", state.master(b));
-    add("m", values_of(own.m));
-    add("v", values_of(own.v));
+    add("m", moment_of(own, Moment::kFirst));
+    add("v", moment_of(own, Moment::kSecond));
   }
   return whole;
 }

@@ -12,17 +12,23 @@
 
 #include "strata/base/dtype.h"
 #include "strata/model/layout.h"
+#include "strata/ops/moment_codes.h"
 
 namespace strata {
 
 /// The tensors of a block that a checkpoint holds.
-enum class StatePart : std::uint8_t { kWeight, kLow, kM, kV };
+enum class StatePart : std::uint8_t { kWeight, kLow, kM, kV, kScale };
+/// Returns how many elements of a block an entry of a part is of: of scales, a block of codes.
+[[nodiscard]] constexpr std::int64_t elements_of_entry(StatePart part) {
+  return part == StatePart::kScale ? kMomentBlock : 1;
+}
 
-/// Elements of one part of a block that lie one behind the other in the block and in a file.
+/// Entries of one part of a block, of an element each but for scales, that lie one behind the other
+/// in the block and in a file.
 struct FileRun {
   StatePart part = StatePart::kWeight;
-  std::int64_t begin = 0;    ///< first element in the block
-  std::int64_t count = 0;    ///< elements
+  std::int64_t begin = 0;    ///< first entry in the block
+  std::int64_t count = 0;    ///< entries
   std::uint64_t offset = 0;  ///< of the first one in the file, bytes from its beginning
 };
 
@@ -37,8 +43,8 @@ struct StateFile {
 };
 
 /// The files of one block. `model` has the weights without the gaps that align segments in memory;
-/// `state` has "low" (where weights are bf16), "m" and "v" with them. A block that nobody trains
-/// has none.
+/// `state` has "low" (where weights are bf16), "m" and "v" with them, and "scale" if those are
+/// codes. A block that nobody trains has none.
 struct BlockFiles {
   StateFile model;                 ///< its path is empty where nobody trains the block
   std::optional<StateFile> state;  ///< absent where weights are alone
@@ -50,13 +56,13 @@ struct BlockFiles {
 /// The dtypes in which a checkpoint holds state.
 struct CheckpointTypes {
   DType weight = DType::kBF16;  ///< bf16 with low halves in i16, f32 or f64
-  /// bf16, f32 or f64; absent where weights are alone, also without their low halves.
+  /// kMomentCode, bf16, f32 or f64; absent where weights are alone, also without their low halves.
   std::optional<DType> moment = DType::kF32;
   bool operator==(const CheckpointTypes&) const = default;
   /// Returns these without all but the weights: what a model is, and no run can go on from.
   [[nodiscard]] CheckpointTypes weights_alone() const { return {weight, std::nullopt}; }
   [[nodiscard]] bool are_weights_alone() const { return !moment; }
-  /// Returns the bytes of an element of a part, 0 if there is no such part.
+  /// Returns the bytes of an entry of a part, 0 if there is no such part.
   [[nodiscard]] std::size_t bytes_of(StatePart part) const;
 };
 

@@ -24,11 +24,12 @@ class DamagedCheckpoint : public IoError {
 };
 
 /// Sets this rank's shards to what the checkpoint holds; gradients become 0. Masters become f32 or
-/// split into two halves, and moments f32 or bf16 (rounded to nearest), as the state has them.
-/// Blocks the calling thread, the submitting one. Throws IoError that names the file and bytes that
-/// are missing, unreadable or not what the manifest says, also in files that hold no state.
-/// `between`, if it is given, is called between the blocks, as often on every rank; what it throws
-/// ends the load. `work`, if it is given, is told that it begins, and counts the bytes of state.
+/// split into two halves, and moments f32, bf16 or codes (rounded to nearest), as the state has
+/// them. Blocks the calling thread, the submitting one. Throws IoError that names the file and
+/// bytes that are missing, unreadable or not what the manifest says, also in files that hold no
+/// state. `between`, if it is given, is called between the blocks, as often on every rank; what it
+/// throws ends the load. `work`, if it is given, is told that it begins, and counts the bytes of
+/// state.
 void load_state(const Files& files, const std::filesystem::path& checkpoint,
                 const Manifest& manifest, TrainingState& state, ThreadPool& pool,
                 WindowBuffers& buffers, const std::function<void()>& between = nullptr,

@@ -100,8 +100,9 @@ inline constexpr EnumName<AttentionBackwardMode> kAttentionBackwardModeNames[] =
 
 inline constexpr EnumName<DType> kComputeDTypeNames[] = {
     {DType::kBF16, "bf16"}, {DType::kF32, "f32"}, {DType::kF64, "f64"}};
-inline constexpr EnumName<DType> kStateDTypeNames[] = {{DType::kBF16, "bf16"},
-                                                       {DType::kF32, "f32"}};
+/// u8 stands for the codes of strata/ops/moment_codes.h.
+inline constexpr EnumName<DType> kMomentDTypeNames[] = {
+    {DType::kU8, "8bit"}, {DType::kBF16, "bf16"}, {DType::kF32, "f32"}};
 /// Absent: what run.dtype does not round.
 inline constexpr EnumName<std::optional<DType>> kGradientDTypeNames[] = {
     {std::nullopt, "auto"}, {DType::kBF16, "bf16"}, {DType::kF32, "f32"}};
@@ -202,7 +203,7 @@ struct OptimizerSection {
   std::optional<std::int64_t> deferred_units;
   std::optional<ByteSize> undo_log;
   std::optional<DType> gradient_dtype;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
-  DType moment_dtype = DType::kF32;     ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
+  DType moment_dtype = DType::kF32;     ///< f32 stands for f64 if run.dtype is f64
   std::optional<std::int64_t> gradient_ring;
   std::optional<double> interleave;  ///< share of the layers on the host that the device updates
   LrSchedule lr_schedule = LrSchedule::kConstant;

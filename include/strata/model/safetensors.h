@@ -49,6 +49,8 @@ class SafetensorsFile {
   /// Returns the names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> tensors() const;
   [[nodiscard]] bool contains(std::string_view name) const { return tensors_.contains(name); }
+  /// Returns what the header says of a tensor, also where its dtype is none that is read.
+  [[nodiscard]] const StoredTensor& entry(std::string_view name) const;
   /// Returns what the header says of a tensor. Throws IoError if there is none of this name, or if
   /// it has a dtype that strata does not read.
   [[nodiscard]] const StoredTensor& info(std::string_view name) const;

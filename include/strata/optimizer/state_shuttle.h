@@ -19,7 +19,8 @@ namespace strata {
 /// on the out lane.
 class StateShuttle {
  public:
-  /// A chunk has so many elements by default: 16 MiB of split weights, the smallest tensors.
+  /// A chunk has so many elements by default: 16 MiB of split weights. Another number is a multiple
+  /// of kMomentBlock where moments are codes.
   static constexpr std::int64_t kChunk = std::int64_t{1} << 23;
 
   /// The chunks share these slots. There are none if no row is updated by a shuttle.

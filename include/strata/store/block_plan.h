@@ -87,7 +87,8 @@ struct BlockPlan {
 struct StatePlan {
   DType compute = DType::kBF16;   ///< X, dtype of weights: bf16 (split master), f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
-  DType moment = DType::kF32;     ///< dtype of m and v: bf16, f32, or f64 with f64 weights
+  DType moment = DType::kF32;     ///< dtype of m and v: kMomentCode, bf16, f32, or f64 with f64
+                                  ///< weights
   int rank = 0;                   ///< of those that shard the state together
   int ranks = 1;                  ///< that shard the state together
   int replica = 0;                ///< which copy of the state this rank has a shard of
@@ -101,8 +102,9 @@ struct StatePlan {
 
   /// Returns the bytes of a chunk of what is long.
   [[nodiscard]] std::size_t chunk_bytes() const;
-  /// Returns the bytes that an update changes of one parameter: weight, low half, m and v.
-  [[nodiscard]] std::size_t updated_bytes() const;
+  /// Returns the bytes that an update changes of so many parameters: weights, low halves, m and v
+  /// with their scales. The last block of codes may be short.
+  [[nodiscard]] std::size_t updated_bytes(std::int64_t parameters) const;
   /// Returns the number of all ranks.
   [[nodiscard]] int world() const { return ranks * replicas; }
 };

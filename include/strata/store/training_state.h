@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "strata/base/tensor.h"
@@ -18,6 +19,7 @@
 #include "strata/device/allocator.h"
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
+#include "strata/ops/moment_codes.h"
 #include "strata/store/block_plan.h"
 
 namespace strata {
@@ -29,14 +31,27 @@ struct BlockState {
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
   TensorView m;            ///< [n] StatePlan::moment
   TensorView v;            ///< [n] StatePlan::moment
+  TensorView scale;        ///< [n / kMomentBlock, kMomentScales] u8; absent unless m has codes
   TensorView grad;         ///< [n] BlockPlan::gradient_dtype: what has arrived of this step's
                            ///< gradient; absent if the gradient has no home of its own
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
-/// An update changes these tensors of a block, of which `low` may be absent.
+/// An update changes these tensors of a block, of which `low` and `scale` may be absent.
 inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState::low,
-                                               &BlockState::m, &BlockState::v};
+                                               &BlockState::m, &BlockState::v, &BlockState::scale};
+/// Returns how many parameters a row of one of these tensors is of: the scales are those of a block
+/// of codes.
+[[nodiscard]] constexpr std::int64_t parameters_of_row(TensorView BlockState::*tensor) {
+  return tensor == &BlockState::scale ? kMomentBlock : 1;
+}
+/// Returns the rows of one of these tensors that parameters [begin, begin + count) of `state` have.
+/// Of codes, `begin` is a multiple of kMomentBlock.
+[[nodiscard]] TensorView slice_of(const BlockState& state, TensorView BlockState::*tensor,
+                                  std::int64_t begin, std::int64_t count);
+
+/// Returns the random stream of what has this name, so that it depends on nothing else: FNV-1a.
+[[nodiscard]] std::uint64_t stream_of(std::string_view name);
 
 /// Where the adapters of a model that is read from files come from.
 struct AdapterStart {
@@ -46,8 +61,8 @@ struct AdapterStart {
 
 /// Holds the training state of all blocks: 14 bytes per parameter with bf16 weights and gradients
 /// (4 of the master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in
-/// bf16 take 4 bytes less, layers in a gradient ring none for gradients, and blocks that nobody
-/// updates their weights alone.
+/// bf16 take 4 bytes less, those in 8 bits 6 less but for scales, layers in a gradient ring none
+/// for gradients, and blocks that nobody updates their weights alone.
 class TrainingState {
  public:
   /// This is what the state takes: the tensors of all blocks in their homes, and two pinned buffers
@@ -94,7 +109,7 @@ class TrainingState {
   /// Sets all state of trained blocks to 0. Blocks the calling thread, also for copies to the
   /// device.
   void clear(ThreadPool& pool);
-  /// Writes `bytes` to one of a block's tensors, from element `first` of the shard on, wherever it
+  /// Writes `bytes` to one of a block's tensors, from row `first` of the shard's on, wherever it
   /// lives. On the host several threads may do so at once; on the device the submitting thread
   /// alone, which it blocks.
   void write(BlockId block, TensorView BlockState::*tensor, std::int64_t first,
