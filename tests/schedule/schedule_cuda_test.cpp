@@ -8,6 +8,7 @@
 
 #include "modes.h"
 #include "strata/ops/backend.h"
+#include "strata/ops/moment_codes.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"
@@ -99,7 +100,7 @@ TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", 
 
 TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cuda]") {
   if (without_gpu()) return;
-  for (const DType moments : {DType::kF32, DType::kBF16}) {
+  for (const DType moments : {DType::kF32, DType::kBF16, kMomentCode}) {
     RunConfig base = tiny_gpu_config(DType::kBF16);
     base.optimizer.moment_dtype = moments;
     base.optimizer.grad_clip = std::nullopt;
@@ -111,7 +112,7 @@ TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cu
     for (const std::string& keys :
          {std::string("schedule.resident_units=6"), std::string("schedule.resident_units=2"),
           std::string("schedule.resident_units=0"), ring + "2", ring + "3"}) {
-      INFO(keys << ", moments in " << std::string(name_of(moments)));
+      INFO(keys << ", moments in " << std::string(moment_name(moments)));
       CHECK(run_tiny(mode_of(base, keys).config) == plain);
     }
   }
@@ -128,13 +129,18 @@ TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]"
   RunConfig chunks = base;  // more than one of a layer
   chunks.model.llama.num_hidden_layers = 2;
   chunks.model.llama.intermediate_size = 16384;
-  for (RunConfig c : {base, passes, chunks}) {
+  RunConfig codes = base;
+  codes.optimizer.moment_dtype = kMomentCode;
+  RunConfig chunks_of_codes = chunks;
+  chunks_of_codes.optimizer.moment_dtype = kMomentCode;
+  for (RunConfig c : {base, passes, chunks, codes, chunks_of_codes}) {
     const RunResult plain = run_tiny(c);
     for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
       for (const double share : {0.5, 1.0}) {
         INFO(std::string(enum_name(kUpdateTimingNames, timing))
-             << ", passes " << c.schedule.passes << ", intermediate size "
-             << c.model.llama.intermediate_size << ", interleaved " << share);
+             << ", moments in " << std::string(moment_name(c.optimizer.moment_dtype)) << ", passes "
+             << c.schedule.passes << ", intermediate size " << c.model.llama.intermediate_size
+             << ", interleaved " << share);
         c.optimizer.timing = timing;
         c.optimizer.interleave = share;
         CHECK(run_tiny(c) == plain);
@@ -145,7 +151,7 @@ TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]"
 
 TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]") {
   if (without_gpu()) return;
-  for (const DType moments : {DType::kF32, DType::kBF16}) {
+  for (const DType moments : {DType::kF32, DType::kBF16, kMomentCode}) {
     RunConfig base = tiny_gpu_config(DType::kBF16);
     base.optimizer.moment_dtype = moments;
     base.optimizer.grad_clip = 1e9;
@@ -158,7 +164,7 @@ TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]
            {"optimizer.deferred_units=0", "optimizer.deferred_units=0 schedule.resident_units=2",
             "optimizer.deferred_units=3", "optimizer.deferred_units=3 schedule.resident_units=2",
             "optimizer.deferred_units=3 schedule.resident_units=2 optimizer.interleave=0.5"}) {
-        INFO(keys << ", moments in " << std::string(name_of(moments)) << ", clip " << clip);
+        INFO(keys << ", moments in " << std::string(moment_name(moments)) << ", clip " << clip);
         CHECK(run_tiny(mode_of(base, "optimizer.timing=speculative " + keys).config) == plain);
       }
     }
@@ -219,6 +225,8 @@ TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits
   config.optimizer.gradient_ring = 4;
   check_traces(config);
   config.optimizer.interleave = 0.5;
+  check_traces(config);
+  config.optimizer.moment_dtype = kMomentCode;
   check_traces(config);
   config.optimizer.timing = UpdateTiming::kBeforeUse;
   config.optimizer.gradient_ring = std::nullopt;
