@@ -57,8 +57,17 @@ std::string table(const TuneResult& result) {
   return text;
 }
 
+/// Returns what a reader of the table should know about the chosen moments.
+std::string moments_remark(DType given, DType chosen) {
+  if (chosen == given) return {};
+  return fmt::format(
+      "moments in {} change the numbers of the run (--set optimizer.moment_dtype={} keeps to what "
+      "the config has)\n",
+      enum_name(kMomentDTypeNames, chosen), enum_name(kMomentDTypeNames, given));
+}
+
 /// Returns what a reader of the table should know about the chosen timing.
-std::string remarks(const TuneKeys& keys, bool timing_searched) {
+std::string timing_remark(const TuneKeys& keys, bool timing_searched) {
   if (!timing_searched) return {};
   switch (keys.timing) {
     case UpdateTiming::kBeforeUse: return {};
@@ -122,7 +131,8 @@ std::string measured_text(std::size_t place, const TunedRun& run) {
 }
 
 std::string chosen_text(const TuneModel& model, const TuneSpace& space, const TuneKeys& chosen) {
-  return remarks(chosen, space.timing) +
+  return timing_remark(chosen, space.timing) +
+         moments_remark(model.given.optimizer.moment_dtype, chosen.moment_dtype) +
          "chosen:" + keys_as_sets(model, chosen.put_into(model.given)) + "\n";
 }
 

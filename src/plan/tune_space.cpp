@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <tuple>
 
 #include "strata/base/error.h"
@@ -78,10 +79,13 @@ bool is_valid(const RunConfig& config) {
   }
 }
 
+/// All dtypes of moments that a run in bf16 may have, the widest first.
+constexpr DType kMoments[] = {DType::kF32, DType::kBF16, kMomentCode};
+
 /// Returns what candidates of equal speed are put in order by; less is better.
 auto reluctance(const TuneKeys& keys, std::int64_t sequence_length) {
   const auto cell_tokens = static_cast<double>(keys.rows * sequence_length);
-  return std::tuple(keys.moment_dtype != DType::kF32, keys.gradient_ring.has_value(),
+  return std::tuple(std::ranges::find(kMoments, keys.moment_dtype), keys.gradient_ring.has_value(),
                     keys.timing != UpdateTiming::kBeforeUse, keys.passes,
                     std::abs(std::log2(cell_tokens / kUsualCellTokens)));
 }
@@ -115,10 +119,7 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
     timings = {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative};
   }
   std::vector<DType> moments{base.optimizer.moment_dtype};
-  if (space.moment_dtype) {
-    moments = {DType::kF32, DType::kBF16};
-    if (base.optimizer.moment_dtype == kMomentCode) moments.push_back(kMomentCode);
-  }
+  if (space.moment_dtype) moments.assign(std::begin(kMoments), std::end(kMoments));
   std::vector<TuneKeys> found;
   for (TuneKeys keys : shapes(base, space)) {
     for (const UpdateTiming timing : timings) {

@@ -15,6 +15,7 @@
 #include "strata/base/error.h"
 #include "strata/comm/rank_groups.h"
 #include "strata/device/gpu_models.h"
+#include "strata/ops/moment_codes.h"
 #include "support/catch.h"
 #include "support/predictions.h"
 #include "support/scratch_folder.h"
@@ -72,18 +73,20 @@ TEST_CASE("without clipping gradients may arrive in a ring, and moments are roun
   const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 2, .moment_dtype = true});
   std::set<std::int64_t> rings;
   std::set<UpdateTiming> timings;
-  bool rounded = false;
+  std::set<DType> moments;
   for (const TuneKeys& keys : found) {
     timings.insert(keys.timing);
     rings.insert(keys.gradient_ring.value_or(0));
-    rounded = rounded || keys.moment_dtype == DType::kBF16;
+    moments.insert(keys.moment_dtype);
     if (keys.gradient_ring && keys.passes > 1) {
       CHECK(keys.gradient_sums == GradientSums::kDevice);
     }
   }
   CHECK(rings == std::set<std::int64_t>{0, 3, 5});
   CHECK(timings == std::set{UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival});
-  CHECK(rounded);
+  CHECK(moments == std::set{DType::kF32, DType::kBF16, kMomentCode});
+  CHECK(found.front().moment_dtype == DType::kF32);
+  CHECK(found.back().moment_dtype == kMomentCode);
 }
 
 TEST_CASE("a key that is not searched keeps its value") {
@@ -396,7 +399,8 @@ TEST_CASE("where nothing fits the memory that binds is named, and what would fit
     }
     return std::string("it fits");
   };
-  // 2.7 billion parameters: 35 GiB of state, 10 GiB less with bf16 moments.
+  // 2.7 billion parameters: 35 GiB of state, 10 GiB less with bf16 moments, 15 with those in 8
+  // bits.
   RunConfig clipped = base;
   clipped.optimizer.grad_clip = 1;
   const std::string text = refusal(clipped, machine(6, 30));

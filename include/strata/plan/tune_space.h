@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/dtype.h"
 #include "strata/config/config.h"
 
 namespace strata {
@@ -44,8 +45,8 @@ struct TuneSpace {
 /// Returns every combination of values that a run may have, a key that is not searched with the
 /// value of `base`. Numbers of rows and of passes are divisors of the step's, each at least twice
 /// the one before it, so that steps with many divisors do not make a search without end. Of equal
-/// speed an earlier one is preferred: what is updated once the norm is known, without a ring, in
-/// few passes, with sub-batches that fill a GPU.
+/// speed an earlier one is preferred: wider moments, what is updated once the norm is known,
+/// without a ring, in few passes, with sub-batches that fill a GPU.
 [[nodiscard]] std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& space);
 
 }  // namespace strata
