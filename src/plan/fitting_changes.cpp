@@ -11,6 +11,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/config/assignments.h"
+#include "strata/ops/moment_codes.h"
 #include "strata/plan/tune_space.h"
 #include "strata/predict/prediction.h"
 
@@ -44,7 +45,7 @@ RunConfig with_open_memory(RunConfig config) {
 /// not take longer than a plan.
 constexpr std::int64_t kMostCells = std::int64_t{1} << 20;
 
-/// Returns the first way to run the base, as `tune` lists them, that fits.
+/// Returns the first way to run a base, as `tune` lists them, that fits.
 std::optional<RunConfig> first_that_fits(const RunConfig& base, const TuneSpace& space,
                                          const PlannedRank& planned) {
   std::int64_t cells = 0;
@@ -58,34 +59,35 @@ std::optional<RunConfig> first_that_fits(const RunConfig& base, const TuneSpace&
 }
 
 std::optional<RunConfig> find(const RunConfig& given, const PlannedRank& planned) {
-  RunConfig open = with_open_memory(given);
+  std::vector<RunConfig> bases{with_open_memory(given)};
+  for (const DType moment : smaller_moments(given)) {
+    bases.push_back(bases.front());
+    bases.back().optimizer.moment_dtype = moment;
+  }
   const TuneSpace cut{.step_rows = step_rows_of(given.schedule),
                       .timing = false,
                       .gradient_ring = !given.optimizer.grad_clip};
-  if (std::optional<RunConfig> found = first_that_fits(open, cut, planned)) return found;
-  RunConfig rounded = open;
-  if (given.run.dtype == DType::kBF16 && given.optimizer.moment_dtype == DType::kF32) {
-    rounded.optimizer.moment_dtype = DType::kBF16;
-  }
-  if (std::optional<RunConfig> found = first_that_fits(rounded, cut, planned)) return found;
-  // Gradients that are not clipped wait for nothing, so a few places are enough for all.
-  const auto without_clipping = [](RunConfig config) {
-    config.optimizer.grad_clip.reset();
-    config.optimizer.timing = UpdateTiming::kOnArrival;
-    config.optimizer.gradient_ring.reset();
-    return config;
+  const auto first_of_bases = [&](const TuneSpace& space) {
+    std::optional<RunConfig> found;
+    for (std::size_t i = 0; i < bases.size() && !found; ++i) {
+      found = first_that_fits(bases[i], space, planned);
+    }
+    return found;
   };
+  if (std::optional<RunConfig> found = first_of_bases(cut)) return found;
+  // Gradients that are not clipped wait for nothing, so a few places are enough for all.
+  for (RunConfig& base : bases) {
+    base.optimizer.grad_clip.reset();
+    base.optimizer.timing = UpdateTiming::kOnArrival;
+    base.optimizer.gradient_ring.reset();
+  }
   TuneSpace ring = cut;
   ring.gradient_ring = true;
-  for (const RunConfig& base : {open, rounded}) {
-    const std::optional<RunConfig> found = first_that_fits(without_clipping(base), ring, planned);
-    if (found) return found;
-  }
+  if (std::optional<RunConfig> found = first_of_bases(ring)) return found;
+  if (bases.size() > 1) bases.erase(bases.begin());
   while (ring.step_rows % 2 == 0) {
     ring.step_rows /= 2;
-    const std::optional<RunConfig> found =
-        first_that_fits(without_clipping(rounded), ring, planned);
-    if (found) return found;
+    if (std::optional<RunConfig> found = first_of_bases(ring)) return found;
   }
   return std::nullopt;
 }
@@ -120,7 +122,9 @@ std::string consequences(const RunConfig& given, const RunConfig& found) {
   const auto add = [&](bool changes, const char* words) {
     if (changes) what += (what.empty() ? "" : ", ") + std::string(words);
   };
-  add(given.optimizer.moment_dtype != found.optimizer.moment_dtype, "moments in bf16");
+  const DType moments = found.optimizer.moment_dtype;
+  add(given.optimizer.moment_dtype != moments,
+      moments == kMomentCode ? "moments in 8 bits" : "moments in bf16");
   add(given.optimizer.grad_clip && !found.optimizer.grad_clip, "no clipping");
   add(step_rows_of(given.schedule) != step_rows_of(found.schedule), "fewer tokens a step");
   return what.empty() ? "" : " (not the same run: " + what + ")";

@@ -1,6 +1,6 @@
 // Finds what a user whose run does not fit can paste: keys that let it fit together, where no
-// single one does. The mildest come first: how memory is shared, then rounded moments, then updates
-// that wait for no norm, then a step of fewer tokens.
+// single one does. The mildest come first: how memory is shared, then rounded moments (in bf16,
+// then in 8 bits), then updates that wait for no norm, then a step of fewer tokens.
 
 #pragma once
 

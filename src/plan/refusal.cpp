@@ -56,6 +56,7 @@ std::vector<Change> changes_to(const RunConfig& given, const Setup& s) {
   }
   changes.push_back({"optimizer.gradient_dtype=bf16"});
   changes.push_back({"optimizer.moment_dtype=bf16"});
+  changes.push_back({"optimizer.moment_dtype=8bit"});
   changes.push_back(
       {"optimizer.timing=on_arrival", "optimizer.deferred_units=0", "optimizer.gradient_ring=3"});
   changes.push_back({"optimizer.undo_log=null"});

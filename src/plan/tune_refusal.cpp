@@ -17,6 +17,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/ops/moment_codes.h"
 
 namespace strata {
 
@@ -107,20 +108,26 @@ class Reliefs {
   /// Adds what takes fewer bytes for each parameter.
   void cheaper_state() {
     const OptimizerSection& o = search_.base.optimizer;
-    const bool moments = !search_.space.moment_dtype && o.moment_dtype == DType::kF32 &&
-                         search_.base.run.dtype == DType::kBF16;
     const bool ring = o.grad_clip && search_.space.timing && search_.space.gradient_ring;
-    Changed bf16 = unchanged();
-    bf16.base.optimizer.moment_dtype = DType::kBF16;
     Changed unclipped = unchanged();
     unclipped.base.optimizer.grad_clip.reset();
-    const std::string bf16_text = "--allow optimizer.moment_dtype (bf16 moments)";
     const std::string ring_text = "--grad-clip none (updates need not wait for the norm)";
-    const bool bf16_fits = moments && add(bf16_text, bf16);
+    const bool moments_fit = smaller_state(unchanged(), "");
     const bool unclipped_fits = ring && add(ring_text, unclipped);
-    if (bf16_fits || unclipped_fits || !moments || !ring) return;
-    unclipped.base.optimizer.moment_dtype = DType::kBF16;
-    add(bf16_text + " with " + ring_text, unclipped);
+    if (moments_fit || unclipped_fits || !ring) return;
+    smaller_state(unclipped, " with " + ring_text);
+  }
+
+  /// Adds the widest moments that fit together with a change, of which `with` tells; returns
+  /// whether there are any.
+  bool smaller_state(Changed c, const std::string& with) {
+    if (c.space.moment_dtype) return false;  // they were tried
+    for (const DType moment : smaller_moments(search_.base)) {
+      c.base.optimizer.moment_dtype = moment;
+      const std::string name(moment_name(moment));
+      if (add("--allow optimizer.moment_dtype (" + name + " moments)" + with, c)) return true;
+    }
+    return false;
   }
 
   void fewer_tokens() {

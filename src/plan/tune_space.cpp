@@ -113,6 +113,11 @@ RunConfig TuneKeys::put_into(RunConfig config) const {
   return config;
 }
 
+std::vector<DType> smaller_moments(const RunConfig& config) {
+  if (config.run.dtype != DType::kBF16) return {};
+  return {std::ranges::find(kMoments, config.optimizer.moment_dtype) + 1, std::end(kMoments)};
+}
+
 std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& space) {
   std::vector<UpdateTiming> timings{base.optimizer.timing};
   if (space.timing) {

@@ -291,7 +291,7 @@ TEST_CASE("an 8B with the documented chat config that a usual PC refuses is give
   INFO(text);
   // The host is short first; the device would have to take what it has no room for.
   CHECK(text.find("on the host") < text.find("on the device"));
-  CHECK_THAT(text, ContainsSubstring("moments in bf16, no clipping"));
+  CHECK_THAT(text, ContainsSubstring("moments in 8 bits, no clipping"));
   const std::vector<std::string> line = line_that_fits(text);
   REQUIRE(line.size() >= 3);
   std::vector<std::string> all = sets;

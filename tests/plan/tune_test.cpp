@@ -412,6 +412,8 @@ TEST_CASE("where nothing fits the memory that binds is named, and what would fit
   CHECK_THAT(text, ContainsSubstring("\n  --host-memory 3"));
   CHECK_THAT(text, ContainsSubstring("\n  --allow optimizer.moment_dtype (bf16 moments): "));
   CHECK_THAT(text, ContainsSubstring(" tokens/s"));
+  CHECK_THAT(refusal(clipped, machine(6, 22)),
+             ContainsSubstring("\n  --allow optimizer.moment_dtype (8bit moments): "));
   const std::string device = refusal(base, machine(1, 200));
   INFO(device);
   CHECK_THAT(device, ContainsSubstring("on the device"));

@@ -42,6 +42,10 @@ struct TuneSpace {
   bool moment_dtype = false;  ///< it changes the numbers of a run, so somebody has to allow it
 };
 
+/// Returns the dtypes of moments that take fewer bytes than those of the config and that a bf16 run
+/// may have, the widest first; nothing for runs in other types.
+[[nodiscard]] std::vector<DType> smaller_moments(const RunConfig& config);
+
 /// Returns every combination of values that a run may have, a key that is not searched with the
 /// value of `base`. Numbers of rows and of passes are divisors of the step's, each at least twice
 /// the one before it, so that steps with many divisors do not make a search without end. Of equal
