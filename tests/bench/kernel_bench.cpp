@@ -237,10 +237,15 @@ void measure_quantize(OperatorTimer& timer, const Model& m) {
   timer.measure("quantize_fp8_rows", shape, codes * (kBf16 + 1), [&] {
     return QuantizeFp8Rows{.x = timer.bf16(rows), .q = q8(rows), .scale = timer.f32({m.tokens})};
   });
-  timer.measure("quantize_fp8_columns", shape, codes * (2 * kBf16 + 1), [&] {
-    return QuantizeFp8Columns{
-        .x = timer.bf16(rows), .q = q8(turned), .scale = timer.f32({m.hidden})};
-  });
+  for (const std::int64_t width : {m.hidden, m.ffn, m.hidden + 2 * m.kv(), 2 * m.ffn}) {
+    timer.measure("quantize_fp8_columns",
+                  text("%s [%lld, %lld]", m.name, number(m.tokens), number(width)),
+                  count(m.tokens * width) * (kBf16 + 1), [&] {
+                    return QuantizeFp8Columns{.x = timer.bf16({m.tokens, width}),
+                                              .q = q8({width, m.tokens}),
+                                              .scale = timer.f32({width})};
+                  });
+  }
   timer.measure("transpose_fp8", shape, 2 * codes, [&] {
     return TransposeFp8{.w = q8(rows),
                         .scale = timer.f32({m.tokens}),

@@ -1,7 +1,7 @@
 // This file has clusters of blocks (sm_90 and later): blocks that run at the same time on
 // neighbouring multiprocessors and may read and write each other's shared memory. cross_entropy.cu
-// and sampling.cu share rows out over them, decode attention joins parts of keys. Before sm_90
-// every block is alone, and the same calls do nothing.
+// and sampling.cu share rows out over them, fp8_columns_kept.cu columns, decode attention joins
+// parts of keys. Before sm_90 every block is alone, and the same calls do nothing.
 
 #pragma once
 
@@ -51,7 +51,12 @@ __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t addr
   return word;
 }
 
-/// The same for 16 bytes.
+/// Writes 4 bytes to another block's shared memory, see in_block().
+__device__ __forceinline__ void store_in_block(std::uint32_t address, unsigned word) {
+  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+
+/// Reads 16 bytes of another block's shared memory.
 __device__ __forceinline__ void load_floats_from_block(std::uint32_t address, float (&to)[4]) {
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
@@ -122,6 +127,7 @@ __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
 __device__ __forceinline__ void cluster_sync() {}
 __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned) { return shared; }
 __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t) { return 0; }
+__device__ __forceinline__ void store_in_block(std::uint32_t, unsigned) {}
 __device__ __forceinline__ void load_floats_from_block(std::uint32_t, float (&)[4]) {}
 class ClusterExchange {
  public:

@@ -1,6 +1,7 @@
 // This file rounds columns to e4m3 with a scale each, and transposes codes, on CUDA; CudaKernels
 // launches both through operators.h. They take matrices of any size and alignment, in bf16 or f32,
-// and give the bits that strata/ops/fp8.h defines.
+// and give the bits that strata/ops/fp8.h defines. Most columns of training are quantised by
+// fp8_columns_kept.cu, which reads them once.
 //
 // Quantise: scale = fp8_scale(max |x|) of each column, q = (x / scale)^T.
 // Transpose: t = (w * scale / t_scale)^T with the largest scale as t_scale.
@@ -18,6 +19,7 @@
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/fp8_columns_kept.h"
 #include "kernels/cuda/rows/fp8_divisor.cuh"
 #include "kernels/cuda/rows/magnitudes.cuh"
 
@@ -265,6 +267,7 @@ void enqueue(const Context& context, const QuantizeFp8Columns& op) {
   const std::int64_t rows = op.x.rows();
   const std::int64_t columns = op.x.shape[1];
   if (columns == 0) return;
+  if (keeps_columns(op)) return quantize_kept_columns(context, op);
   STRATA_CUDA_CHECK(cudaMemsetAsync(op.scale.data, 0, op.scale.bytes().bytes, context.stream));
   if (rows > 0) launch_maxima(context, op);
   const Launch by_columns{.name = op.kName,
