@@ -15,7 +15,6 @@
 #include "strata/base/narrow.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/model/families.h"
-#include "strata/model/layout.h"
 
 namespace strata {
 namespace {
@@ -59,18 +58,18 @@ void convert(DType from, std::span<const std::byte> weights, std::span<const std
   });
 }
 
-/// Returns the layout of the checkpoint's files. Whoever claims more layers than there are files
-/// gets no layout of them made.
-CheckpointLayout layout_of(const FoundCheckpoint& checkpoint, const LlamaConfig& model) {
+/// Returns the layout of a whole model in a checkpoint. Whoever claims more layers than there are
+/// files gets no layout of them made.
+ModelLayout layout_of(const FoundCheckpoint& checkpoint, const LlamaConfig& model) {
   if (const std::optional<BaseWeights>& base = checkpoint.manifest.base) {
     throw IoError(checkpoint.folder.string() + ": holds the adapters of " +
                   (base->folder.empty() ? "a model with random weights" : base->folder) +
-                  " alone, and no whole model");
+                  " alone, and no whole model; give --adapter-only to export them");
   }
   if (std::cmp_greater(model.num_hidden_layers, checkpoint.manifest.files.size())) {
     throw IoError(checkpoint.folder.string() + ": has fewer files than its model layers");
   }
-  return make_checkpoint_layout(make_layout(spec_of(model)), checkpoint.manifest.types);
+  return make_layout(spec_of(model));
 }
 
 /// Returns what the window of a file has of a part of the block from this element on.
@@ -94,10 +93,14 @@ struct CheckpointWeights::Sources {
 
 CheckpointWeights::CheckpointWeights(const Files& files, const FoundCheckpoint& checkpoint,
                                      const LlamaConfig& model, WindowBuffers& buffers)
+    : CheckpointWeights(files, checkpoint, layout_of(checkpoint, model), buffers) {}
+
+CheckpointWeights::CheckpointWeights(const Files& files, const FoundCheckpoint& checkpoint,
+                                     const ModelLayout& layout, WindowBuffers& buffers)
     : files_(files),
       checkpoint_(checkpoint),
       buffers_(buffers),
-      layout_(layout_of(checkpoint, model)) {
+      layout_(make_checkpoint_layout(layout, checkpoint.manifest.types)) {
   for (const ManifestFile& file : manifest().files) files_of_[file.path] = &file;
   for (const BlockFiles& block : layout_.blocks) {
     for (const StateFile* file : block.files()) static_cast<void>(entry(*file));
@@ -135,7 +138,7 @@ CheckpointWeights::Fill CheckpointWeights::fill(BlockId block, DType dtype) cons
     return VerifiedFile(files_, checkpoint_.folder, entry(file), buffers_);
   };
   const std::shared_ptr<Sources> sources(new Sources{open(files.model), {}, files});
-  if (types().bytes_of(StatePart::kLow) > 0) {
+  if (types().bytes_of(StatePart::kLow) > 0 && dtype != types().weight) {
     sources->low.emplace(files_, checkpoint_.folder, entry(*files.state), buffers_);
   }
   return [this, sources, dtype](std::int64_t begin, std::span<std::byte> out) {

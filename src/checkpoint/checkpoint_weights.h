@@ -16,6 +16,7 @@
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/window_buffers.h"
 #include "strata/model/config.h"
+#include "strata/model/layout.h"
 
 namespace strata {
 
@@ -30,6 +31,10 @@ class CheckpointWeights {
   /// checkpoint has not the files of this model.
   CheckpointWeights(const Files& files, const FoundCheckpoint& checkpoint, const LlamaConfig& model,
                     WindowBuffers& buffers);
+  /// Makes one that reads what the checkpoint holds of this layout: of a model with adapters, those
+  /// alone.
+  CheckpointWeights(const Files& files, const FoundCheckpoint& checkpoint,
+                    const ModelLayout& layout, WindowBuffers& buffers);
 
   /// Throws IoError if the checkpoint does not have weights in this dtype, or more exact ones: f32
   /// where bf16 weights are alone.
@@ -40,8 +45,9 @@ class CheckpointWeights {
   /// Fills `out` with elements of a block from `begin` on, in some dtype. It belongs to one thread,
   /// and is called with ascending elements.
   using Fill = std::function<void(std::int64_t begin, std::span<std::byte> out)>;
-  /// Returns what fills memory with the weights of a block as f32 or bf16, rounded to nearest (f64
-  /// to bf16 through f32). bf16 weights that are alone are widened.
+  /// Returns what fills memory with the weights of a block as f32 or bf16: as the checkpoint holds
+  /// them where it has this dtype, else rounded to nearest (f64 to bf16 through f32). bf16 weights
+  /// that are alone are widened.
   [[nodiscard]] Fill fill(BlockId block, DType dtype) const;
 
  private:

@@ -173,7 +173,7 @@ void export_gguf(const Files& files, const FoundCheckpoint& checkpoint, const Gg
   });
 }
 
-void export_gguf(const SafetensorsDirectory& weights, const GgufExport& what, ThreadPool& pool) {
+void export_gguf(const MergedWeights& weights, const GgufExport& what, ThreadPool& pool) {
   const ModelLayout layout = make_layout(spec_of(what.model));
   GgufWriter(what, pool).write([&](BlockId id) -> ReadBlock {
     return [&weights, &block = layout.blocks[id]](std::int64_t begin, std::span<float> out) {

@@ -338,4 +338,12 @@ void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoi
   }
 }
 
+void verify_checkpoint(const Files& files, const FoundCheckpoint& checkpoint, ThreadPool& pool,
+                       WorkProgress* work) {
+  const std::size_t bytes = static_cast<std::size_t>(pool.threads()) * kHashWindow + kFileAlignment;
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  WindowBuffers buffers({memory.get(), bytes}, kHashWindow);
+  verify_checkpoint(files, checkpoint.folder, checkpoint.manifest, pool, buffers, work);
+}
+
 }  // namespace strata

@@ -13,6 +13,7 @@
 #include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/base/narrow.h"
+#include "strata/model/peft_config.h"
 #include "strata/tokenizer/tokenizer_files.h"
 
 namespace strata {
@@ -94,7 +95,8 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
 }
 
 bool is_model_file(std::string_view name) {
-  return name == kConfig || name == kIndex || name.ends_with(".safetensors") || is_copied(name);
+  return name == kConfig || name == kIndex || name == kPeftConfigName ||
+         name.ends_with(".safetensors") || is_copied(name);
 }
 
 }  // namespace strata

@@ -1,5 +1,5 @@
-// Reads blocks of a Hugging Face folder, whose tensors lie anywhere in its files: each slice is
-// looked up by its name. Imports and exports to GGUF share it.
+// Reads blocks of a Hugging Face folder, with adapters added if there are any. Tensors lie anywhere
+// in its files: each slice is looked up by its name. Imports and exports to GGUF share it.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 #include "strata/base/narrow.h"
 #include "strata/model/layout.h"
-#include "strata/model/safetensors.h"
+#include "strata/model/merged_weights.h"
 #include "strata/model/weights_check.h"
 
 namespace strata {
 
 /// Fills `out` with elements of a block from `begin` on, none of which are in its gaps.
 template <class T>
-void read_block(const SafetensorsDirectory& weights, const Block& block, std::int64_t begin,
+void read_block(const MergedWeights& weights, const Block& block, std::int64_t begin,
                 std::span<std::byte> out) {
   constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::max();
   const std::span to(reinterpret_cast<T*>(out.data()), out.size() / sizeof(T));

@@ -32,6 +32,11 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "checkpoint is taken")
       ->required();
   command
+      .add_option("--adapter", options.adapter,
+                  "adapters (LoRA) to add to the model's weights: a folder of PEFT, a checkpoint, "
+                  "or a run folder")
+      ->type_name("DIR");
+  command
       .add_option("--tokenizer", options.tokenizer,
                   "the file of a tokenizer, or its folder, instead of the model's")
       ->type_name("PATH");

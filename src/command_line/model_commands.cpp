@@ -105,6 +105,8 @@ void add_export(CLI::App& app, const std::shared_ptr<ExportOptions>& options, Ac
       ->check(CLI::IsMember({"bf16", "f32", "q8_0"}))
       ->type_name("bf16|f32|q8_0")
       ->capture_default_str();
+  command.add_flag("--adapter-only", options->adapter_only,
+                   "of a run that trained adapters: a folder of PEFT, with them alone");
   command.add_flag("--overwrite", options->overwrite,
                    "replace the model that is in the folder, or the GGUF file");
   command.callback([options, &action] { action = [options] { return export_command(*options); }; });

@@ -24,9 +24,9 @@
 #include "strata/predict/prediction.h"
 #include "strata/predict/stored_rates.h"
 #include "strata/runfiles/run_folder.h"
+#include "strata/runfiles/start_weights.h"
 #include "strata/train/epochs.h"
 #include "strata/train/save_room.h"
-#include "strata/train/start_weights.h"
 #include "strata/train/training_data.h"
 
 namespace strata {

@@ -13,6 +13,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/export_gguf.h"
+#include "strata/checkpoint/load_state.h"
 #include "strata/checkpoint/new_model.h"
 #include "strata/model/families.h"
 #include "strata/model/weights_check.h"
@@ -29,7 +30,7 @@ GgufType type_of(const std::string& dtype) {
 }
 
 /// Opens the weights of a folder and finds what is wrong with them.
-SafetensorsDirectory checked_weights(const fs::path& folder, const LlamaConfig& model) {
+MergedWeights checked_weights(const fs::path& folder, const LlamaConfig& model) {
   SafetensorsDirectory weights(folder);
   if (std::cmp_greater(model.num_hidden_layers, weights.tensors().size())) {
     throw IoError((folder / "config.json").string() + ": has more layers than the weights tensors");
@@ -38,17 +39,18 @@ SafetensorsDirectory checked_weights(const fs::path& folder, const LlamaConfig& 
   const std::string unused = check_weights(weights, layout);
   require_shapes(weights, layout);
   if (!unused.empty()) log::warn("{}; they are left out", unused);
-  return weights;
+  return MergedWeights(std::move(weights));
 }
 
 }  // namespace
 
-int export_gguf_file(Files& files, const NamedFolder& named, const ExportOptions& options) {
+int export_gguf_file(Files& files, const NamedFolder& named, std::optional<MergedWeights> merged,
+                     const ExportOptions& options) {
   const fs::path folder =
       named.checkpoint ? named.checkpoint->folder / kModelFolder : options.checkpoint;
   const LlamaConfig model =
       named.checkpoint ? model_of(*named.checkpoint) : load_llama_config(folder / "config.json");
-  std::optional<SafetensorsDirectory> weights;
+  std::optional<MergedWeights> weights = std::move(merged);
   if (!named.checkpoint) weights.emplace(checked_weights(folder, model));
   const GgufModel gguf = gguf_model_of(model);
   const GgufType type = type_of(options.dtype);
@@ -67,6 +69,9 @@ int export_gguf_file(Files& files, const NamedFolder& named, const ExportOptions
                                                   .type = type,
                                                   .to = to,
                                                   .progress = progress};
+                            if (weights && named.checkpoint) {
+                              verify_checkpoint(files, *named.checkpoint, pool);
+                            }
                             if (weights) return export_gguf(*weights, what, pool);
                             export_gguf(files, *named.checkpoint, what, pool);
                           });

@@ -90,19 +90,20 @@ int import_command(const ImportOptions& options) {
   const std::unique_ptr<Files> files = make_system_files();
   require_model(*files, options);
   const LlamaConfig model = load_llama_config(options.from / "config.json");
-  const SafetensorsDirectory weights(options.from);
+  SafetensorsDirectory weights(options.from);
   const ModelLayout layout = layout_of(options, model, weights);
   const std::string unused = check_weights(weights, layout);
   require_shapes(weights, layout);
   if (!unused.empty()) log::warn("{}; they are left out", unused);
   const std::set<StoredType> types = types_of(weights, layout);
   const DType weight = chosen_type(options.dtype, types);
+  const MergedWeights plain(std::move(weights));
   const NewModel made = make_new_model(
       *files, options.to, options.overwrite ? OldModel::kReplace : OldModel::kRefuse, "import",
       [&](const fs::path& to, const OnModelProgress& progress, ThreadPool& pool) {
         import_model(*files,
                      {.from = options.from,
-                      .weights = weights,
+                      .weights = plain,
                       .model = model,
                       .layout = layout,
                       .weight = weight,

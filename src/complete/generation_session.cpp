@@ -4,7 +4,11 @@
 #include "strata/complete/generation_session.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <span>
+#include <vector>
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -52,6 +56,39 @@ DType dtype_of(const SafetensorsDirectory& files) {
   return std::ranges::all_of(files.tensors(), is_bf16) ? DType::kBF16 : DType::kF32;
 }
 
+/// Writes the weights that have an adapter, with it, in the place of those without.
+template <class T>
+void write_merged(const MergedWeights& weights, BlockId id, TrainingState& state,
+                  ThreadPool& pool) {
+  constexpr std::int64_t kPart = std::int64_t{1} << 24;  // elements in memory at a time
+  constexpr std::int64_t kPiece = std::int64_t{1} << 16;
+  const Block& block = state.layout().blocks[id];
+  std::vector<T> values;
+  for (const SourceRun& part : source_runs(block, 0, block.elements, kPart)) {
+    const std::string& name = part.source->name;
+    if (!weights.changes(name)) continue;
+    values.resize(static_cast<std::size_t>(part.count));
+    pool.parallel_for(part.count, kPiece, [&](std::int64_t begin, std::int64_t end) {
+      const std::span<T> piece = std::span(values).subspan(static_cast<std::size_t>(begin),
+                                                           static_cast<std::size_t>(end - begin));
+      weights.read(name, part.source_begin + begin, piece);
+      require_finite(name, part.source_begin + begin, std::span<const T>(piece));
+    });
+    state.write(id, &BlockState::weight, part.block_begin, std::as_bytes(std::span(values)));
+  }
+}
+
+void write_merged(const MergedWeights& weights, DType dtype, TrainingState& state,
+                  ThreadPool& pool) {
+  for (const BlockId id : state.ids()) {
+    switch (dtype) {
+      case DType::kF64: write_merged<double>(weights, id, state, pool); break;
+      case DType::kF32: write_merged<float>(weights, id, state, pool); break;
+      default: write_merged<Bf16>(weights, id, state, pool);
+    }
+  }
+}
+
 }  // namespace
 
 GenerationSession::GenerationSession(const GenerationOptions& options, Unstarted)
@@ -78,15 +115,20 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
     return;
   }
   const LlamaConfig model = load_llama_config(options.folder / "config.json");
-  const SafetensorsDirectory files(options.folder);
-  const std::string unused = check_weights(files, make_layout(spec_of(model)));
+  const MergedWeights weights = options.open_weights
+                                    ? options.open_weights()
+                                    : MergedWeights(SafetensorsDirectory(options.folder));
+  const std::string unused = check_weights(weights.files(), make_layout(spec_of(model)));
   if (!unused.empty()) log::warn("{}", unused);
-  needs.compute = options.dtype.value_or(dtype_of(files));
+  needs.compute = options.dtype.value_or(dtype_of(weights.files()));
   work.begin("taking memory");
   take_memory(model, needs);
   TrainingState& state = engine_->state();
   work.begin("reading weights", {.total = state.weight_bytes()});
-  state.load(files, *backend_.pool, &work);
+  state.load(weights.files(), *backend_.pool, &work);
+  if (!weights.changes_any()) return;
+  work.begin("adding adapters");
+  write_merged(weights, needs.compute, state, *backend_.pool);
 }
 
 /// What products take of the device is known only when they are prepared, for a number of sequences

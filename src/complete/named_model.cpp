@@ -12,7 +12,9 @@
 #include "strata/checkpoint/model_folder.h"
 #include "strata/complete/sequence_length.h"
 #include "strata/launch/backend_choice.h"
+#include "strata/model/safetensors.h"
 #include "strata/runfiles/find_checkpoint.h"
+#include "strata/runfiles/named_adapter.h"
 
 namespace strata {
 
@@ -31,6 +33,7 @@ NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
     : command_(command),
       options_(options),
       checkpoint_(checkpoint_of(options.model)),
+      trained_(checkpoint_ ? adapter_of(*checkpoint_) : std::nullopt),
       folder_(checkpoint_ ? checkpoint_->folder / kModelFolder : options.model),
       config_(load_llama_config(folder_ / "config.json")),
       defaults_(load_generation_defaults(folder_)),
@@ -40,6 +43,11 @@ NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
                                                          .vocabulary = config_.vocab_size})),
       end_tokens_(defaults_.end_tokens) {
   require_built(options.backend, "--backend");
+  if (trained_ && !options.adapter.empty()) {
+    throw ConfigError("--adapter: " + options.model.string() +
+                      " has adapters of its own; name the model that they are for, or leave " +
+                      "--adapter out");
+  }
   if (end_tokens_.empty()) {
     if (const auto end = text_->end_token()) end_tokens_.push_back(*end);
   }
@@ -90,6 +98,13 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
   return settings;
 }
 
+MergedWeights NamedModel::open_weights() const {
+  if (trained_) return merged_weights_of(*checkpoint_, *trained_);
+  MergedWeights weights{SafetensorsDirectory(folder_)};
+  if (!options_.adapter.empty()) add_named_adapter(options_.adapter, config_, weights);
+  return weights;
+}
+
 std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs,
                                                     const GenerationLoad& load) const {
   // What is scored last goes through no layer, so it needs no position.
@@ -98,15 +113,17 @@ std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs
                                         "lower --context, or shorten what is given",
                                         config_.context_limit_name()));
   }
-  return std::make_unique<GenerationSession>(GenerationOptions{.folder = folder_,
-                                                               .command = command_,
-                                                               .backend = options_.backend,
-                                                               .dtype = options_.dtype,
-                                                               .threads = options_.threads,
-                                                               .memory = options_.memory,
-                                                               .needs = needs,
-                                                               .sequences = options_.sequences,
-                                                               .load = load});
+  return std::make_unique<GenerationSession>(
+      GenerationOptions{.folder = folder_,
+                        .command = command_,
+                        .open_weights = [this] { return open_weights(); },
+                        .backend = options_.backend,
+                        .dtype = options_.dtype,
+                        .threads = options_.threads,
+                        .memory = options_.memory,
+                        .needs = needs,
+                        .sequences = options_.sequences,
+                        .load = load});
 }
 
 std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "strata/base/bytes.h"
+#include "strata/model/peft_config.h"
 
 namespace strata {
 
@@ -111,13 +112,6 @@ Block layer_block(const ModelSpec& spec, int number) {
     }
   }
   return b.build();
-}
-
-/// Returns the name that PEFT gives to one of the two matrices of an adapter of `source`.
-std::string peft_name(const std::string& source, std::string_view matrix) {
-  constexpr std::string_view kWeight = ".weight";
-  const std::string module = source.substr(0, source.size() - kWeight.size());
-  return "base_model.model." + module + "." + std::string(matrix) + std::string(kWeight);
 }
 
 /// Makes the block of a layer's adapters, which has no segments if the layer has none. Of a linear

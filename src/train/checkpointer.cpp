@@ -9,7 +9,7 @@
 #include "strata/base/fields.h"
 #include "strata/base/version.h"
 #include "strata/runfiles/run_folder.h"
-#include "strata/train/start_weights.h"
+#include "strata/runfiles/start_weights.h"
 #include "train/small_files.h"
 
 namespace strata {

@@ -18,7 +18,7 @@
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
-#include "strata/train/start_weights.h"
+#include "strata/runfiles/start_weights.h"
 #include "train/read_together.h"
 
 namespace strata {

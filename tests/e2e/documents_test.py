@@ -73,6 +73,7 @@ STANDS_FOR = {"/scratch/me": "scratch/me", "kill -TERM PID": "kill -TERM $!"}
 
 # What a page takes for granted, made by Stock.
 GIVEN = {
+    "docs/adapters.md": ["runs/lora", "Llama-3.1-8B-Instruct"],
     "README.md": ["texts", "MODEL", "Llama-2-7b-hf"],
     "docs/benchmarks.md": ["before.json", "after.json", "bench"],
     "docs/checkpoints.md": ["train.bin"],
@@ -229,6 +230,7 @@ class Stock:
         for name in ("MODEL", "my-model", "Llama-2-7b-hf", "models/llama-3", "downloads/llama",
                      "Llama-3.1-8B-Instruct"):
             shutil.copytree(self.folder / "model", self.folder / name)
+        self.train("lora", "model.path=Llama-3.1-8B-Instruct", "run.steps=20", "adapter.rank=4")
         run = json.loads((self.folder / "tiny/llama-7b.json").read_text())
         run["data"]["train"] = "train.bin"
         run["model"]["tokenizer"] = "MODEL"

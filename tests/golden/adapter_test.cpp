@@ -1,13 +1,21 @@
 // Tests training of adapters against PEFT on transformers in f64: losses, norms, the gradients of
 // every A and B, and their values after five clipped AdamW steps.
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "golden/golden_file.h"
 #include "golden/golden_run.h"
 #include "strata/base/thread_pool.h"
 #include "strata/model/adapters.h"
+#include "strata/model/config.h"
+#include "strata/model/families.h"
+#include "strata/model/layout.h"
+#include "strata/model/merged_weights.h"
+#include "strata/model/peft_config.h"
 #include "strata/model/safetensors.h"
 #include "support/catch.h"
 
@@ -64,6 +72,20 @@ void check_case(const GoldenFile& expected, const GoldenRun& run) {
   CHECK(gradients == run.first_gradients.size());
 }
 
+/// Sets the weights of a state on one rank, those that have an adapter with it.
+void load_merged(const MergedWeights& weights, TrainingState& state) {
+  ThreadPool pool(2);
+  state.load(weights.files(), pool);
+  for (const BlockId id : state.ids()) {
+    const Block& block = state.layout().blocks[id];
+    for (const SourceRun& run : source_runs(block, 0, block.elements, block.elements)) {
+      std::vector<double> values(static_cast<std::size_t>(run.count));
+      weights.read(run.source->name, run.source_begin, std::span(values));
+      state.write(id, &BlockState::weight, run.block_begin, std::as_bytes(std::span(values)));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("losses, gradients and adapters after five steps are PEFT's, in f64") {
@@ -106,6 +128,40 @@ TEST_CASE("training of adapters leaves the weights of the model as they are") {
   for (const auto& [name, values] : golden.initial) {
     INFO(name);
     CHECK(run.result.weights.at(name) == values);
+  }
+}
+
+TEST_CASE("configs of PEFT mean the adapters that they were made with") {
+  for (const AdapterCase& c : adapter_cases()) {
+    INFO(c.name);
+    const PeftConfig peft = read_peft_config(golden_data() / c.name / kPeftConfigName);
+    CHECK(peft.dropout == 0);
+    ModelSpec expected =
+        spec_of(load_llama_config(load_golden_model(c.model).folder / "config.json"));
+    ModelSpec found = expected;
+    add_adapters(expected, c.adapter);
+    add_adapters(found, peft.adapter);
+    for (int layer = 0; layer < expected.layers(); ++layer) {
+      CHECK(std::ranges::equal(found.layer(layer).linears, expected.layer(layer).linears, {},
+                               &Linear::adapters, &Linear::adapters));
+    }
+  }
+}
+
+TEST_CASE("weights with PEFT's adapters added have PEFT's loss, in f64") {
+  for (const AdapterCase& c : adapter_cases()) {
+    INFO(c.name);
+    const GoldenModel golden = load_golden_model(c.model);
+    const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+    ModelSpec spec = spec_of(load_llama_config(golden.folder / "config.json"));
+    add_adapters(spec, read_peft_config(golden_data() / c.name / kPeftConfigName).adapter);
+    AdapterFiles files;
+    files.emplace_back(golden_data() / c.name / kPeftWeightsName);
+    MergedWeights weights{SafetensorsDirectory(golden.folder)};
+    weights.add(files, spec);
+    const GoldenRun run = train_golden(golden, golden_config(golden, DType::kF64), 1,
+                                       [&](TrainingState& state) { load_merged(weights, state); });
+    CHECK(run.result.losses.front() == Approx(expected.values("loss").front()).epsilon(1e-12));
   }
 }
 

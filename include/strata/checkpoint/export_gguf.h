@@ -14,7 +14,7 @@
 #include "strata/checkpoint/model_folder.h"
 #include "strata/model/gguf_model.h"
 #include "strata/model/layout.h"
-#include "strata/model/safetensors.h"
+#include "strata/model/merged_weights.h"
 
 namespace strata {
 
@@ -33,7 +33,7 @@ struct GgufExport {
 /// export_model() does, and NumericalError that names a tensor as store_gguf() does.
 void export_gguf(const Files& files, const FoundCheckpoint& checkpoint, const GgufExport& what,
                  ThreadPool& pool);
-/// Writes the model of a Hugging Face folder, in whose weights check_weights() finds no fault.
-void export_gguf(const SafetensorsDirectory& weights, const GgufExport& what, ThreadPool& pool);
+/// Writes a model of the weights of a Hugging Face folder, in which check_weights() finds no fault.
+void export_gguf(const MergedWeights& weights, const GgufExport& what, ThreadPool& pool);
 
 }  // namespace strata

@@ -9,6 +9,7 @@
 #include "strata/base/error.h"
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_progress.h"
+#include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/window_buffers.h"
@@ -39,6 +40,9 @@ void load_state(const Files& files, const std::filesystem::path& checkpoint,
 /// is not what the manifest says. `work`, if it is given, counts the bytes.
 void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoint,
                        const Manifest& manifest, ThreadPool& pool, WindowBuffers& buffers,
+                       WorkProgress* work = nullptr);
+/// Does the same in memory of its own, a window for each thread of the pool.
+void verify_checkpoint(const Files& files, const FoundCheckpoint& checkpoint, ThreadPool& pool,
                        WorkProgress* work = nullptr);
 
 }  // namespace strata

@@ -91,6 +91,7 @@ struct ExportOptions {
   std::filesystem::path to;          ///< the folder or file that is made
   std::string format = "hf";         ///< "hf": a Hugging Face folder; "gguf": a GGUF file
   std::string dtype = "bf16";        ///< of the weights there: "bf16", "f32" or "q8_0" (gguf)
+  bool adapter_only = false;         ///< a folder of PEFT is made of the adapters of the checkpoint
   bool overwrite = false;            ///< a model that lies there is replaced
 };
 

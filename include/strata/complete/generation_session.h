@@ -15,6 +15,7 @@
 #include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 #include "strata/engine/generation_engine.h"
+#include "strata/model/merged_weights.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/choose_generation.h"
 
@@ -24,6 +25,9 @@ namespace strata {
 struct GenerationOptions {
   std::filesystem::path folder;           ///< of a Hugging Face model
   std::string_view command = "generate";  ///< that makes the session
+  /// Opens the weights of the model instead of the folder's, such as some with adapters; may be
+  /// null.
+  std::function<MergedWeights()> open_weights = nullptr;
   /// A model whose weights are drawn at random, instead of the folder's.
   std::optional<LlamaConfig> random_model{};
   BackendChoice backend = BackendChoice::kAuto;

@@ -17,6 +17,8 @@ namespace strata {
 /// What every command with a model is told.
 struct ModelOptions {
   std::filesystem::path model;  ///< a Hugging Face folder, a checkpoint, or a run
+  std::filesystem::path
+      adapter{};                ///< added to the model: a folder of PEFT, a checkpoint, or a run
   std::string tokenizer{};      ///< a file or folder instead of the model's
   std::string chat_template{};  ///< a built-in name or a file instead of the model's
   BackendChoice backend = BackendChoice::kAuto;

@@ -18,6 +18,8 @@
 #include "strata/config/config.h"
 #include "strata/model/config.h"
 #include "strata/model/generation_defaults.h"
+#include "strata/model/merged_weights.h"
+#include "strata/runfiles/trained_adapter.h"
 
 namespace strata {
 
@@ -50,10 +52,13 @@ class NamedModel {
  private:
   [[nodiscard]] std::unique_ptr<GenerationSession> load(const GenerationNeeds& needs,
                                                         const GenerationLoad& load) const;
+  /// Opens the weights, with the adapters of the checkpoint or those that the options name.
+  [[nodiscard]] MergedWeights open_weights() const;
 
   std::string_view command_;
   ModelOptions options_;
   std::optional<FoundCheckpoint> checkpoint_;  ///< absent: a folder of Hugging Face
+  std::optional<TrainedAdapter> trained_;      ///< of a checkpoint that holds adapters alone
   std::filesystem::path folder_;
   LlamaConfig config_;
   GenerationDefaults defaults_;

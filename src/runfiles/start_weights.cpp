@@ -1,7 +1,7 @@
 // How many rows the model has is read from its own config.json, not from its weights: weights that
 // do not fit to it are damaged, not smaller.
 
-#include "strata/train/start_weights.h"
+#include "strata/runfiles/start_weights.h"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,0 +1,39 @@
+// The files of PEFT's folders of adapters: adapter_config.json, which says which modules of a model
+// have one and how it is scaled, and the names of tensors in adapter_model.safetensors.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "strata/model/adapters.h"
+#include "strata/model/spec.h"
+
+namespace strata {
+
+/// The names of the two files of a folder.
+inline constexpr std::string_view kPeftConfigName = "adapter_config.json";
+inline constexpr std::string_view kPeftWeightsName = "adapter_model.safetensors";
+
+/// Returns the name that PEFT gives to one of the two matrices, "lora_A" [rank, in] or "lora_B"
+/// [rows, rank], of the adapter of a model's tensor, such as
+/// "model.layers.0.self_attn.q_proj.weight".
+[[nodiscard]] std::string peft_name(std::string_view tensor, std::string_view matrix);
+
+/// What adapter_config.json says.
+struct PeftConfig {
+  AdapterConfig adapter;
+  double dropout = 0;  ///< of x in training, which counts for whoever goes on
+};
+/// Reads adapter_config.json. Throws IoError if the file cannot be read, and ConfigError that names
+/// every key by which the adapters would be other ones than strata computes, and values that are
+/// wrong. Whether names fit to a model, check_adapters() finds.
+[[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path& file);
+
+/// Returns the text of adapter_config.json for adapters that add_adapters() has given to `spec`.
+/// `base` is the folder or the name of the model that they are for. Targets that mean all linears
+/// are written as their names, so that readers need not know what is one.
+[[nodiscard]] std::string peft_config_text(const AdapterConfig& config, const ModelSpec& spec,
+                                           const std::string& base);
+
+}  // namespace strata

@@ -1,0 +1,126 @@
+// Writes adapters as PEFT has them. A checkpoint has a file for each layer and PEFT one for all, so
+// tensors are copied to where the header of the new file says that they lie.
+
+#include "strata/checkpoint/export_adapter.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_weights.h"
+#include "checkpoint/model_writer.h"
+#include "strata/base/bytes.h"
+#include "strata/base/json.h"
+#include "strata/base/narrow.h"
+#include "strata/model/peft_config.h"
+
+namespace strata {
+namespace {
+
+/// A thread holds the windows of its sources and a piece that is written.
+constexpr std::size_t kWindowsOfThread = CheckpointWeights::kWindowsOfThread + 1;
+
+/// Where the tensors of the new file lie in it.
+struct AdapterFile {
+  std::string header;                                         ///< with its length
+  std::map<std::string, std::uint64_t, std::less<>> offsets;  ///< of tensors, from its beginning
+  std::uint64_t bytes = 0;
+};
+
+/// Lays out the file: all tensors in the order of their names.
+AdapterFile adapter_file(const ModelLayout& layout, DType weight) {
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const Block& block : layout.blocks) {
+    if (!block.adapter) continue;
+    for (const Segment& segment : block.segments) {
+      for (const SourceTensor& source : segment.sources) {
+        shapes[source.name] = segment.shape_of(source);
+      }
+    }
+  }
+  nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
+  AdapterFile file;
+  std::uint64_t end = 0;
+  for (const auto& [name, shape] : shapes) {
+    const std::uint64_t begin = end;
+    end += narrow<std::uint64_t>(shape[0] * shape[1]) * size_of(weight);
+    header[name] = {{"dtype", weight == DType::kF32 ? "F32" : "BF16"},
+                    {"shape", shape},
+                    {"data_offsets", {begin, end}}};
+    file.offsets[name] = begin;
+  }
+  constexpr std::size_t kLengthBytes = 8;
+  const std::string text = json_text(header);
+  const std::size_t header_bytes = round_up(kLengthBytes + text.size(), kFileAlignment);
+  std::uint64_t length = header_bytes - kLengthBytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i, length >>= 8) {
+    file.header += static_cast<char>(length & 0xff);
+  }
+  file.header += text;
+  file.header.resize(header_bytes, ' ');
+  for (auto& [name, offset] : file.offsets) offset += header_bytes;
+  file.bytes = header_bytes + end;
+  return file;
+}
+
+class AdapterExporter {
+ public:
+  AdapterExporter(Files& files, const AdapterExport& what, ThreadPool& pool)
+      : what_(what),
+        writer_(files, what.to, pool, kWindowsOfThread, what.progress),
+        weights_(files, what.checkpoint, what.layout, writer_.buffers()),
+        file_(adapter_file(what.layout, what.weight)) {}
+
+  void run() {
+    weights_.require(what_.weight);
+    weights_.verify_small_files();
+    const std::string folder(kModelFolder);
+    writer_.write_small({{folder + std::string(kPeftConfigName), what_.config}});
+    writer_.expect(file_.bytes);
+    const std::unique_ptr<FileWriter> out = writer_.create(folder + std::string(kPeftWeightsName));
+    out->reserve(file_.bytes);
+    out->write(0, std::as_bytes(std::span(file_.header)));
+    writer_.add_progress(file_.header.size());
+    std::vector<BlockId> adapters;
+    for (const BlockId id : what_.layout.blocks.ids()) {
+      if (what_.layout.blocks[id].adapter) adapters.push_back(id);
+    }
+    writer_.for_each(adapters.size(), [&](std::size_t i) { write(adapters[i], *out); });
+    out->sync();
+  }
+
+ private:
+  void write(BlockId id, FileWriter& out) {
+    const Block& block = what_.layout.blocks[id];
+    const CheckpointWeights::Fill fill = weights_.fill(id, what_.weight);
+    const std::uint64_t size = size_of(what_.weight);
+    const auto most = narrow<std::int64_t>(kHashWindow / size);
+    const WindowBuffers::Lease buffer(writer_.buffers());
+    for (const SourceRun& run : source_runs(block, 0, block.elements, most)) {
+      const std::uint64_t bytes = narrow<std::uint64_t>(run.count) * size;
+      const std::span<std::byte> piece = buffer.bytes(0, bytes);
+      fill(run.block_begin, piece);
+      const std::uint64_t begin = narrow<std::uint64_t>(run.source_begin) * size;
+      out.write(file_.offsets.at(run.source->name) + begin, piece);
+      writer_.add_progress(bytes);
+    }
+  }
+
+  const AdapterExport& what_;
+  ModelWriter writer_;
+  CheckpointWeights weights_;
+  AdapterFile file_;
+};
+
+}  // namespace
+
+void export_adapter(Files& files, const AdapterExport& what, ThreadPool& pool) {
+  AdapterExporter(files, what, pool).run();
+}
+
+}  // namespace strata

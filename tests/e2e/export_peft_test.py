@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Trains adapters in f32, exports them, and has PEFT itself read them over the model that they are for: a text must have
+the loss that strata finds for the run. What strata exports with the adapters added must have it as well.
+
+  export_peft_test.py STRATA CONFIGS    exit code 77 if there is no PEFT
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+except ImportError:
+    print("skipped: this Python has no PEFT (pip install torch transformers peft, and -DSTRATA_PYTHON=PYTHON)")
+    sys.exit(77)
+
+TEXT = "".join(f"line {i} of a text: some words, and {i * i} others\n" for i in range(8))
+CASES = {
+    "plain": ["adapter.rank=3", "adapter.alpha=6"],
+    "patterns": [
+        "adapter.rank=4",
+        "adapter.alpha=8",
+        "adapter.rslora=true",
+        'adapter.targets=["q_proj","v_proj","down_proj"]',
+        'adapter.rank_pattern=["down_proj=5"]',
+        'adapter.alpha_pattern=["v_proj=3","layers.1.self_attn.q_proj=2"]',
+        "adapter.layers=[0,1,3]",
+    ],
+}
+
+
+def loss(model):
+    ids = torch.tensor([list(TEXT.encode())])
+    with torch.no_grad():
+        return model(input_ids=ids, labels=ids).loss.item()
+
+
+def base_of(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+
+
+def check(strata, configs, scratch):
+    def run(*arguments):
+        done = subprocess.run([strata, *map(str, arguments)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def train(name, *settings):
+        sets = [word for setting in settings for word in ("--set", setting)]
+        run("train", f"{configs}/tiny-cpu.json", "--output", scratch / name, "--set", "run.steps=6", "--set",
+            "optimizer.warmup_steps=1", "--set", "run.dtype=f32", "--set", "checkpoint.at_end=true", "--set",
+            "model.max_position_embeddings=512", *sets)
+
+    text = scratch / "text.txt"
+    text.write_text(TEXT)
+    train("first")
+    run("export", scratch / "first", scratch / "base", "--dtype", "f32")
+    for name, settings in CASES.items():
+        train(name, f"model.path={scratch / 'base'}", "optimizer.lr=0.02", *settings)
+        run("export", "--adapter-only", scratch / name, scratch / f"{name}-peft", "--dtype", "f32")
+        run("export", scratch / name, scratch / f"{name}-merged", "--dtype", "f32")
+        line = json.loads(run("evaluate", scratch / name, "--input", text, "--context", len(TEXT)))
+        assert line["tokens"] == len(TEXT) - 1, line
+        base = loss(base_of(scratch / "base"))
+        peft = loss(PeftModel.from_pretrained(base_of(scratch / "base"), scratch / f"{name}-peft"))
+        merged = loss(base_of(scratch / f"{name}-merged"))
+        print(f"{name}: the model {base:.6f}; strata {line['loss']:.6f}, PEFT {peft:.6f}, merged {merged:.6f}")
+        assert abs(base - peft) > 1e-3
+        for found in (peft, merged):
+            assert abs(found - line["loss"]) < 1e-5 * peft, name
+
+
+torch.set_num_threads(1)
+with tempfile.TemporaryDirectory() as scratch_folder:
+    check(sys.argv[1], sys.argv[2], Path(scratch_folder))
