@@ -59,6 +59,8 @@ std::optional<TrainedAdapter> adapter_of(const FoundCheckpoint& checkpoint) {
   TrainedAdapter trained{
       .config = *run.adapter, .spec = spec_of(model_of(checkpoint)), .base = *manifest.base};
   ConfigProblems problems;
+  check_limits(fields_of(trained.config), "adapter.", problems);
+  problems.throw_if_any(source);
   check_adapters(trained.config, trained.spec, problems);
   problems.throw_if_any(source);
   add_adapters(trained.spec, trained.config);
