@@ -15,8 +15,8 @@ constexpr DType kF32 = DType::kF32;
 constexpr DType kBF16 = DType::kBF16;
 
 /// What a backend rounds intermediate results to. On cuda attention's tensor cores read them in
-/// bf16, and cuBLASLt rounds products to it before it adds them to such numbers, if that is the
-/// compute dtype.
+/// bf16, and cuBLASLt may round products to it before it adds such numbers, if that is the compute
+/// dtype.
 DType intermediate_of(DType dtype, BackendKind kind) {
   return kind == BackendKind::kCuda ? dtype : accumulator_of(dtype);
 }
@@ -137,7 +137,8 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
           if (layout == MatmulLayout::kNT) {
             MatmulCase biased = c;
             biased.bias = true;
-            check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, biased);
+            check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, biased, false,
+                         intermediate_of(dtype, kind));
             check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, c, true);
           }
         });

@@ -52,7 +52,8 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
   const auto bias = random_values(4, c.n, dtype);
 
   Expected expected(shape_out.elements());
-  if (adds && out == dtype) expected.intermediate_error.resize(expected.values.size());
+  const bool joins = biased || (adds && out == dtype);  // something of the compute dtype
+  if (joins) expected.intermediate_error.resize(expected.values.size());
   for (std::int64_t m = 0; m < c.m; ++m) {
     for (std::int64_t n = 0; n < c.n; ++n) {
       const auto i = static_cast<std::size_t>(m * c.n + n);
@@ -67,7 +68,7 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
       }
       const double added = biased ? bias[static_cast<std::size_t>(n)] : 0;
       expected.values[i] = sum + added;
-      if (adds && out == dtype) expected.intermediate_error[i] = std::abs(sum - before[i]);
+      if (joins) expected.intermediate_error[i] = std::abs(adds ? sum - before[i] : sum);
       expected.error[i] = static_cast<double>(c.k + (c.alpha == 1 ? 1 : 3)) * magnitude +
                           (biased ? magnitude + std::abs(added) : 0);
     }

@@ -88,8 +88,9 @@ class SwigluWithoutTail final : public PassedOnKernels {
   using PassedOnKernels::launch;
   void launch(Stream& stream, const SwigluForward& op) override {
     pass_on(stream, op, [y = op.y] {
-      if (odd(y.shape[1]))
+      if (y && odd(y.shape[1])) {
         std::fill_n(static_cast<std::byte*>(y.data), size_of(y.dtype), std::byte{});
+      }
     });
   }
 };

@@ -114,7 +114,7 @@ struct MatmulCase {
 };
 [[nodiscard]] std::vector<MatmulCase> matmul_cases();
 /// `out` is the dtype of the output. To `intermediate` the backend may round a product before it
-/// adds it to an `out` of the compute dtype.
+/// adds a bias or an `out` of the compute dtype.
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
                      MatmulUpdate update, const MatmulCase& c, bool batch_invariant = false,
                      DType intermediate = DType::kF64);

@@ -25,8 +25,8 @@ enum class MatmulUpdate : std::uint8_t {
 /// dtype of out. The cpu backend sums in ascending k, and a kTN product that accumulates continues
 /// the sum in `out`, so splitting K over several calls does not change the result there unless each
 /// call rounds `out` to X. An alpha other than 1 multiplies a(m, k) there, in A, and the sum on
-/// CUDA. There a product may be rounded to X before it is added to an `out` of X. A bias[n] is
-/// added in A, before anything is rounded.
+/// CUDA. There a product may be rounded to X before a bias[n] or an `out` of X is added. The cpu
+/// backend adds both in A, before anything is rounded.
 ///
 /// Operands may also be codes in e4m3 with the scales of their rows (strata/ops/fp8.h): a(m, k) is
 /// then code times a_scale[m], b(k, n) code times b_scale[n], and A f64 if `out` is, else f32. On
