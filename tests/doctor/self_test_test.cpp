@@ -139,7 +139,8 @@ class NormThatWritesBeside final : public PassedOnKernels {
   using PassedOnKernels::launch;
   void launch(Stream& stream, const RmsNormForward& op) override {
     pass_on(stream, op, [y = op.y] {
-      if (odd(y.shape[1])) *reinterpret_cast<std::byte*>(last_of<Bf16>(y) + 1) ^= std::byte{1};
+      if (!y || !odd(y.shape[1])) return;
+      *reinterpret_cast<std::byte*>(last_of<Bf16>(y) + 1) ^= std::byte{1};
     });
   }
 };
