@@ -156,7 +156,8 @@ class PeftReader {
     }
     for (const auto& [key, value] : json_.items()) {
       if (std::ranges::find(kOtherKeys, key) != std::end(kOtherKeys)) continue;
-      const bool says_nothing = value.is_null() || value == false || value == "" ||
+      const bool says_nothing = value.is_null() || value == false ||
+                                (value.is_string() && value.get<std::string>().empty()) ||
                                 ((value.is_object() || value.is_array()) && value.empty());
       if (says_nothing) continue;
       problems_.add(shortened(printable_name(key)),
