@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "strata/base/text.h"
+
 namespace strata {
 
 void check_products(const RunConfig& config, ConfigProblems& problems) {
@@ -24,7 +26,7 @@ void check_products(const RunConfig& config, ConfigProblems& problems) {
   const std::int64_t layers = config.model.llama.num_hidden_layers;
   const std::string* const unknown = unknown_products(run.products_bf16, layers);
   if (unknown == nullptr) return;
-  problems.add("run.products_bf16", "has \"" + *unknown +
+  problems.add("run.products_bf16", "has \"" + shortened(printable_name(*unknown)) +
                                         "\"; name linears (qkv, attention_out, gate_up, down) or "
                                         "layers (layers.0 to layers." +
                                         std::to_string(layers - 1) + ")");
