@@ -82,6 +82,7 @@ GIVEN = {
     "docs/evaluation.md": ["my-model", "runs/mine", "book.txt", "validation.bin", "questions.jsonl"],
     "docs/figures/README.md": ["runs/wide", "runs/narrow"],
     "docs/fine-tuning.md": ["chats.jsonl", "Llama-3.1-8B-Instruct", "chat.json"],
+    "docs/fp8.md": ["run.json", "train.bin", "MODEL"],
     "docs/generation.md": ["my-model", "MODEL", "runs/mine", "prompts.jsonl", "run.json", "train.bin"],
     "docs/installing.md": ["train.bin"],
     "docs/report.md": ["runs/first", "runs/second"],
