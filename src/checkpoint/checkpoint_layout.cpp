@@ -5,37 +5,21 @@
 #include "strata/checkpoint/checkpoint_layout.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "checkpoint/safetensors_header.h"
 #include "strata/base/bytes.h"
-#include "strata/base/json.h"
 #include "strata/base/narrow.h"
 #include "strata/checkpoint/files.h"
 
 namespace strata {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
-
 using Json = nlohmann::ordered_json;
-
-/// Returns the name of a dtype in safetensors headers.
-std::string_view stored_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF64: return "F64";
-    case DType::kF32: return "F32";
-    case DType::kBF16: return "BF16";
-    case DType::kI16: return "I16";
-    case DType::kU8: return "U8";
-    default: throw std::logic_error("checkpoints hold no " + std::string(name_of(dtype)));
-  }
-}
 
 /// Makes one file: tensors are appended in the order in which they lie in it, then the header is
 /// known, and with it every offset.
@@ -65,17 +49,9 @@ class StateFileBuilder {
   }
 
   StateFile build() {
-    constexpr std::size_t kLengthBytes = 8;
-    const std::string text = json_text(header_);
-    const std::size_t header_bytes = round_up(kLengthBytes + text.size(), kFileAlignment);
-    std::uint64_t length = header_bytes - kLengthBytes;
-    for (std::size_t i = 0; i < kLengthBytes; ++i, length >>= 8) {
-      file_.header += static_cast<char>(length & 0xff);
-    }
-    file_.header += text;
-    file_.header.resize(header_bytes, ' ');
-    for (FileRun& run : file_.runs) run.offset += header_bytes;
-    file_.bytes = header_bytes + data_bytes_;
+    file_.header = safetensors_header(header_);
+    for (FileRun& run : file_.runs) run.offset += file_.header.size();
+    file_.bytes = file_.header.size() + data_bytes_;
     return std::move(file_);
   }
 

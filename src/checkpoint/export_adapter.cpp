@@ -14,8 +14,7 @@
 
 #include "checkpoint/checkpoint_weights.h"
 #include "checkpoint/model_writer.h"
-#include "strata/base/bytes.h"
-#include "strata/base/json.h"
+#include "checkpoint/safetensors_header.h"
 #include "strata/base/narrow.h"
 #include "strata/model/peft_config.h"
 
@@ -49,22 +48,13 @@ AdapterFile adapter_file(const ModelLayout& layout, DType weight) {
   for (const auto& [name, shape] : shapes) {
     const std::uint64_t begin = end;
     end += narrow<std::uint64_t>(shape[0] * shape[1]) * size_of(weight);
-    header[name] = {{"dtype", weight == DType::kF32 ? "F32" : "BF16"},
-                    {"shape", shape},
-                    {"data_offsets", {begin, end}}};
+    header[name] = {
+        {"dtype", stored_name(weight)}, {"shape", shape}, {"data_offsets", {begin, end}}};
     file.offsets[name] = begin;
   }
-  constexpr std::size_t kLengthBytes = 8;
-  const std::string text = json_text(header);
-  const std::size_t header_bytes = round_up(kLengthBytes + text.size(), kFileAlignment);
-  std::uint64_t length = header_bytes - kLengthBytes;
-  for (std::size_t i = 0; i < kLengthBytes; ++i, length >>= 8) {
-    file.header += static_cast<char>(length & 0xff);
-  }
-  file.header += text;
-  file.header.resize(header_bytes, ' ');
-  for (auto& [name, offset] : file.offsets) offset += header_bytes;
-  file.bytes = header_bytes + end;
+  file.header = safetensors_header(header);
+  for (auto& [name, offset] : file.offsets) offset += file.header.size();
+  file.bytes = file.header.size() + end;
   return file;
 }
 
