@@ -1,7 +1,7 @@
 // This file has the warp-level building blocks of the portable tensor-core path (sm_80 and later):
 // asynchronous copies into shared memory, matrix loads from it, and the bf16 m16n8k16 product with
-// f32 accumulation. The portable attention kernels are made of them, and hopper.cuh uses the
-// smallest ones.
+// f32 accumulation. The portable attention kernels are made of them, and the sm_90a kernels use
+// the smallest ones (hopper_products.cuh).
 //
 // Shared tiles hold rows of `kHeadDim` bf16. The 16-byte chunk c of row r lies at chunk c ^ (r %
 // 8), so eight rows read at one column touch all banks once. Tiles start at multiples of 512 bytes:

@@ -33,7 +33,9 @@
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/attention/hopper/hopper_tiles.cuh"
 #include "kernels/cuda/attention/hopper/named_barriers.cuh"
-#include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/hopper_barriers.cuh"
+#include "kernels/cuda/common/hopper_copies.cuh"
+#include "kernels/cuda/common/hopper_products.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/tensor_map.h"
 

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
-#include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/hopper_barriers.cuh"
 
 namespace strata::cuda {
 

@@ -1,7 +1,7 @@
 // This file names the named barriers that the sm_90a attention kernels use, after
 // FlashAttention-3's named_barrier.hpp. A block has sixteen of them, and a kernel numbers its own;
 // number 0 is the one of __syncthreads(), so names begin at 1. named_barrier_wait and
-// named_barrier_arrive of common/hopper.cuh take these enums and no bare numbers.
+// named_barrier_arrive of common/hopper_barriers.cuh take these enums and no bare numbers.
 
 #pragma once
 

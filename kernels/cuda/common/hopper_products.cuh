@@ -1,6 +1,5 @@
-// This file has the building blocks of the sm_90a kernels, which alone include it: mbarriers, bulk
-// tensor copies (TMA), named barriers and warpgroup products (wgmma). Terms and rules: PTX ISA 9.0,
-// "Asynchronous warpgroup level matrix instructions" and "Tensor maps".
+// This file has the warpgroup products (wgmma) of the sm_90a kernels, and the tiles and registers
+// that they take. Terms and rules: PTX ISA 9.0, "Asynchronous warpgroup level matrix instructions".
 //
 // Shared tiles hold `rows` rows of a head as panels of 64 columns: [panels][rows][64] bf16, rows of
 // 128 bytes in the 128-byte swizzle, panels at multiples of 1024 bytes. That is how TMA writes them
@@ -8,170 +7,16 @@
 
 #pragma once
 
-#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/cuda/common/mma.cuh"
 
 namespace strata::cuda {
 
-inline constexpr int kWarpgroup = 128;  ///< threads
 inline constexpr int kPanelColumns = 64;
 inline constexpr int kPanelRowBytes = 128;
-
-/// This thread's place among the consumers, which are all threads but the first warpgroup, worked
-/// out anew where it is used: registers are scarce.
-struct Place {
-  [[nodiscard]] __device__ static int thread() {
-    int index;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
-    return index - kWarpgroup;
-  }
-  [[nodiscard]] __device__ static int warpgroup() { return thread() / kWarpgroup; }
-  [[nodiscard]] __device__ static int row() { return thread() / 32 * 16; }  ///< the warp's first
-  [[nodiscard]] __device__ static int
-  lane_row() {  ///< the first of its two rows, of the warp's 16; the other is 8 more
-    return thread() % 32 / 4;
-  }
-  [[nodiscard]] __device__ static int column() {  ///< the first of its two columns, of every eight
-    return thread() % 4 * 2;
-  }
-};
-
-// --- Barriers ------------------------------------------------------------------------------------
-
-/// An mbarrier in shared memory, by its address. Phases are counted by the caller: wait(n & 1)
-/// returns once phase n is complete.
-struct Barrier {
-  std::uint32_t address;
-
-  __device__ void init(int arrivals) const {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals));
-  }
-  __device__ void arrive() const {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
-  }
-  /// One lane arrives for its warp if `now` holds, which must be the same in all lanes. There is no
-  /// branch, so that products may be in flight.
-  __device__ void arrive_for_warp(bool now = true) const {
-    asm volatile(
-        "{\n"
-        ".reg .pred first;\n"
-        "setp.ne.u32 first, %1, 0;\n"
-        "@first mbarrier.arrive.shared::cta.b64 _, [%0];\n"
-        "}\n" ::"r"(address),
-        "r"(static_cast<int>(now && threadIdx.x % 32 == 0))
-        : "memory");
-  }
-  /// Arrives, and lets the phase wait for `bytes` of copies too.
-  __device__ void arrive_and_expect(std::uint32_t bytes) const {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
-                 : "memory");
-  }
-  __device__ void wait(std::uint32_t parity) const {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra finished;\n"
-        "bra again;\n"
-        "finished:\n"
-        "}\n" ::"r"(address),
-        "r"(parity)
-        : "memory");
-  }
-};
-
-__device__ __forceinline__ Barrier barrier(const std::uint64_t& at) {
-  return {shared_address(&at)};
-}
-
-/// Makes initialised barriers visible to the copy engine; a block barrier must follow.
-__device__ __forceinline__ void fence_barrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-/// The place of use number `count` in a ring of kStages stages, a power of two.
-template <int kStages>
-struct RingPosition {
-  static_assert((kStages & (kStages - 1)) == 0);
-  unsigned count = 0;
-  __device__ int stage() const { return static_cast<int>(count % kStages); }
-  __device__ std::uint32_t parity() const { return count / kStages & 1; }
-  __device__ void advance() { ++count; }
-  __device__ RingPosition before(unsigned uses) const { return {count - uses}; }
-};
-
-/// Waits at a named barrier of the block until `threads` threads have come, those that wait and
-/// those that only arrive. The kernel's own enum names the barrier.
-template <class Name>
-  requires std::is_enum_v<Name>
-__device__ __forceinline__ void named_barrier_wait(Name name, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
-}
-/// Arrives at a named barrier and goes on.
-template <class Name>
-  requires std::is_enum_v<Name>
-__device__ __forceinline__ void named_barrier_arrive(Name name, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
-}
-
-/// Gives registers back, or takes them, until every thread of the warpgroup has kRegisters.
-template <int kRegisters>
-__device__ __forceinline__ void release_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-// --- Copies --------------------------------------------------------------------------------------
-
-/// Starts to copy a box of `map` (see tensor_map.h), whose first element is (0, row, panel), to
-/// shared memory; its bytes count towards the barrier. Rows outside the tensor arrive as zeros.
-__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int row,
-                                         int panel, Barrier barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
-      "l"(&map), "r"(0), "r"(row), "r"(panel), "r"(barrier.address)
-      : "memory");
-}
-
-/// Starts to add a box of shared memory to `map` (see make_sum_map), at (column, row), in no
-/// particular order with others; rows outside the tensor are left out. The threads for which `now`
-/// holds do it, without a branch, so that products may be in flight.
-__device__ __forceinline__ void add_box(const CUtensorMap& map, std::uint32_t from, int column,
-                                        int row, bool now) {
-  asm volatile(
-      "{\n"
-      ".reg .pred now;\n"
-      "setp.ne.u32 now, %4, 0;\n"
-      "@now cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
-      " [%0, {%2, %3}], [%1];\n"
-      "}\n" ::"l"(&map),
-      "r"(from), "r"(column), "r"(row), "r"(static_cast<int>(now))
-      : "memory");
-}
-/// Closes a group of the boxes that this thread has started to add.
-__device__ __forceinline__ void commit_boxes() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-/// Waits until this thread's boxes have been read, so that their memory may be written.
-__device__ __forceinline__ void wait_boxes_read() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-/// Waits until they have been added.
-__device__ __forceinline__ void wait_boxes() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
-// --- Products ------------------------------------------------------------------------------------
 
 /// Describes a tile to wgmma: the address, the distance of panels (used if columns of the product
 /// run along the rows of the tile) and the 1024 bytes of eight rows.
@@ -214,6 +59,7 @@ __device__ __forceinline__ void store_matrices(std::uint32_t address, const Bf16
 __device__ __forceinline__ void fence_writes_before_products() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+
 #define STRATA_F8(d, i)                                                                       \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
