@@ -8,7 +8,8 @@
 //   any
 //             GPU since 8.0; decode_attention.cu: one query a segment, over a cache;
 //             decode_int8_attention.cu: the same over a cache of int8, which is an operator of its
-//             own; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
+//             own; attention_reference.cu and attention_reference_backward.cu: f32 and bf16, any
+//             head dim up to 256, plain arithmetic
 //
 // cuDNN's attention (cudnn) is there if the config chooses it, for whole rows without a window.
 // Shapes and formulas are those of strata/ops/attention.h.
