@@ -14,6 +14,7 @@
 
 namespace strata::cuda::flash_backward {
 
+inline constexpr int kKeysPerBlock = 64;  ///< of the kernels of dk and dv
 inline constexpr float kLog2E = static_cast<float>(std::numbers::log2e);
 
 struct BackwardParams {
@@ -189,7 +190,10 @@ __device__ __forceinline__ void score_gradients_transposed(float (&dp)[1][kQuery
   }
 }
 
-/// Computes dk and dv with head dim 256; `params.blocks` has blocks of FlashWideKeyGradientTile.
+/// Computes dk and dv with head dims 64 and 128.
+void launch_key_gradients(cudaStream_t stream, const BackwardParams& params, int head_dim,
+                          ScoreKind scores);
+/// Computes dk and dv with head dim 256;
 void launch_wide_key_gradients(cudaStream_t stream, const BackwardParams& params, ScoreKind scores);
 
 }  // namespace strata::cuda::flash_backward

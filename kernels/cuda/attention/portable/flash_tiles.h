@@ -83,7 +83,8 @@ struct DecodeInt8Tile {
   }
 };
 
-/// The kernel of dk and dv in flash_backward.cu: two stages of queries and d_o, with lse and delta.
+/// flash_key_gradients.cu, for head dims 64 and 128: two stages of queries and d_o, with lse and
+/// delta.
 struct FlashKeyGradientTile {
   static constexpr int kQueriesPerStage = 64;
   static constexpr int stage_bytes(int head_dim) {

@@ -31,6 +31,7 @@ constexpr int kQueryBlocks = Sizes::kQueriesPerStep / 8;
 // Keys, and values after them, pass through the stages on their way to registers; at the end the
 // rows of each warp do on their way to global memory.
 static_assert(Sizes::kStageBytes == Sizes::kKeys * Tile::kRowBytes);
+static_assert(Sizes::kKeys == kKeysPerBlock);
 
 /// At these barriers the warp of dk waits until that of dv has written P. A pair has one for each
 /// step of a stage; before it is used again the whole block meets.
