@@ -37,6 +37,16 @@ inline constexpr std::array kSpaces{
 [[nodiscard]] constexpr std::string_view name_of(Space space) { return traits_of(space).name; }
 
 namespace detail {
+/// Returns how many kinds there are from one on. The compiler refuses a value that has no case.
+constexpr std::size_t count_from(Space first) {
+  std::size_t count = 0;
+  switch (first) {
+    case Space::kDevice: ++count; [[fallthrough]];
+    case Space::kPinned: ++count; [[fallthrough]];
+    case Space::kPageable: ++count;
+  }
+  return count;
+}
 constexpr bool in_order() {
   for (std::size_t i = 0; i < kSpaces.size(); ++i) {
     if (index_of(kSpaces[i].space) != i) return false;
@@ -44,6 +54,7 @@ constexpr bool in_order() {
   return true;
 }
 }  // namespace detail
+static_assert(kSpaces.size() == detail::count_from(Space::kDevice), "each kind has a row");
 static_assert(detail::in_order(), "traits_of() looks a row up by its value");
 
 }  // namespace strata
