@@ -183,18 +183,38 @@ void measure_head_norm(OperatorTimer& timer, const Model& m, std::int64_t heads)
 void measure_swiglu(OperatorTimer& timer, const Model& m) {
   const std::string shape = text("%s [%lld, %lld]", m.name, number(m.tokens), number(m.ffn));
   const double matrix = count(m.tokens * m.ffn) * kBf16;
+  const double codes = count(m.tokens * m.ffn);
+  const auto q8 = [&](std::int64_t width) {
+    return timer.pool().tensor(DType::kE4M3, {m.tokens, width});
+  };
   timer.measure("swiglu_forward", shape, 3 * matrix, [&] {
     return SwigluForward{.gate_up = timer.bf16({m.tokens, 2 * m.ffn}),
                          .y = timer.bf16({m.tokens, m.ffn})};
   });
+  timer.measure("swiglu_forward e4m3", shape, 3 * matrix + codes, [&] {
+    return SwigluForward{.gate_up = timer.bf16({m.tokens, 2 * m.ffn}),
+                         .y = timer.bf16({m.tokens, m.ffn}),
+                         .y8 = q8(m.ffn),
+                         .y_scale = timer.f32({m.tokens})};
+  });
+  const auto backward = [&] {
+    const TensorView gate_up = timer.bf16({m.tokens, 2 * m.ffn});
+    const TensorView y = timer.bf16({m.tokens, m.ffn});
+    return SwigluBackward{.d_y = y, .gate_up = gate_up, .d_gate_up = gate_up, .y = y};
+  };
+  const auto changed = [](const SwigluBackward& op) {
+    return OperatorTimer::Views{op.d_gate_up, op.y};
+  };
+  timer.measure("swiglu_backward", shape, 6 * matrix, backward, changed);
   timer.measure(
-      "swiglu_backward", shape, 6 * matrix,
+      "swiglu_backward e4m3", shape, 6 * matrix + 2 * codes,
       [&] {
-        const TensorView gate_up = timer.bf16({m.tokens, 2 * m.ffn});
-        const TensorView y = timer.bf16({m.tokens, m.ffn});
-        return SwigluBackward{.d_y = y, .gate_up = gate_up, .d_gate_up = gate_up, .y = y};
+        SwigluBackward op = backward();
+        op.d_gate_up8 = q8(2 * m.ffn);
+        op.d_gate_up_scale = timer.f32({m.tokens});
+        return op;
       },
-      [](const SwigluBackward& op) { return OperatorTimer::Views{op.d_gate_up, op.y}; });
+      changed);
 }
 
 void measure_residual_add(OperatorTimer& timer, const Model& m) {
