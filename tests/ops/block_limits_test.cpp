@@ -164,16 +164,26 @@ TEST_CASE("the bits of seen tokens fit every architecture") {
 TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are checked") {
   // Those above and of compute capability 9.0, norm.cu, whose bytes are those of a row, and
   // head_norm_backward.cu, whose are those of a few heads: the launcher refuses what a device does
-  // not have. fp8_columns_kept.cu asks the device first.
-  const std::set<std::string> checked{"flash_forward.cu",         "flash_backward.cu",
-                                      "flash_key_gradients.cu",   "flash_wide_key_gradients.cu",
-                                      "fp8_columns_kept.cu",      "cross_entropy.cu",
-                                      "norm_backward.cu",         "norm.cu",
-                                      "head_norm_backward.cu",    "hopper_forward.cu",
-                                      "hopper_backward.cu",       "sampling.cu",
-                                      "decode_attention.cu",      "invariant_matmul.cu",
-                                      "decode_int8_attention.cu", "fused_linear.cu",
-                                      "hopper_key_gradients.cu",  "hopper_wide_key_gradients.cu"};
+  // not have. fp8_columns_kept.cu asks the device first, and swiglu.cu takes what all have.
+  const std::set<std::string> checked{"flash_forward.cu",
+                                      "flash_backward.cu",
+                                      "flash_key_gradients.cu",
+                                      "flash_wide_key_gradients.cu",
+                                      "fp8_columns_kept.cu",
+                                      "cross_entropy.cu",
+                                      "norm_backward.cu",
+                                      "norm.cu",
+                                      "head_norm_backward.cu",
+                                      "hopper_forward.cu",
+                                      "hopper_backward.cu",
+                                      "sampling.cu",
+                                      "decode_attention.cu",
+                                      "invariant_matmul.cu",
+                                      "decode_int8_attention.cu",
+                                      "fused_linear.cu",
+                                      "hopper_key_gradients.cu",
+                                      "hopper_wide_key_gradients.cu",
+                                      "swiglu.cu"};
   std::set<std::string> found;
   const std::filesystem::path folder = source_folder() + "/kernels/cuda";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

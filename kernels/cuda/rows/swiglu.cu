@@ -8,8 +8,9 @@
 // Shapes: gate_up and d_gate_up [N, 2F] (gate in columns [0, F)), y and d_y [N, F]; rows may be
 // strided.
 // Tile: one thread for W columns of one row (W = 8 in bf16: loads and stores of 16 bytes). Where y
-// or d_gate_up is asked for in e4m3, a block takes a row, of which a thread keeps eight pieces of W
-// columns; what is beyond these is computed or read again.
+// or d_gate_up is asked for in e4m3, a block takes a row. Of y a thread keeps eight pieces of W
+// columns in registers, and the backward 44 KiB of d_gate_up in shared memory, since registers
+// would leave two blocks on a multiprocessor; what is beyond these is computed or read again.
 // Numerics: f32, each result rounded once. In bf16 the exponential and the division of the
 // sigmoid are the fast ones (a few f32 ulp: far below bf16), because exact ones would take as long
 // as the memory traffic; in f32 they are exact to the last bits.
@@ -128,48 +129,49 @@ __global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T
   });
 }
 
-/// Does the same, and writes d_gate_up as e4m3 with a scale for each row.
+/// How much of d_gate_up's row a block of swiglu_backward_fp8 keeps in shared memory: what every
+/// GPU gives without asking, and five blocks on a multiprocessor of compute capability 9.0.
+constexpr int kKeptBytes = 44 * 1024;
+constexpr int kBackwardBlocks = 5;
+
+/// Does the same, and writes d_gate_up as e4m3 with a scale for each row. Columns from `kept` on,
+/// a multiple of W, are read again. A thread reads what it wrote itself, so there is no barrier but
+/// that of the reduction.
 template <class T, int W, Activation kActivation>
-__global__ void __launch_bounds__(kElementwiseThreads)
+__global__ void __launch_bounds__(kElementwiseThreads, kBackwardBlocks)
     swiglu_backward_fp8(Rows<const T> d_y, Rows<const T> gate_up, Rows<T> d_gate_up, Rows<T> y,
-                        Rows<std::uint8_t> codes, float* scales, int columns) {
+                        Rows<std::uint8_t> codes, float* scales, int columns, int kept) {
+  extern __shared__ uint4 kept_gradients[];  // those of gates, then those of ups
   __shared__ Largest scratch[kMostWarps];
+  T* const gates = reinterpret_cast<T*>(kept_gradients);
+  T* const ups = gates + kept;
   const std::int64_t n = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * W;
   const int step = static_cast<int>(blockDim.x) * W;
   unsigned largest = 0;
-  struct Gradients {
-    Packed<T, W> gate, up;
-  };
-  const auto visit = [&](int c) {
+  for (int c = first; c < columns; c += step) {
     BackwardPiece<T, W> piece;
     piece.read(d_y, gate_up, n, c, columns);
     piece.template differentiate<kActivation>();
-    const Gradients of{.gate = __builtin_bit_cast(Packed<T, W>, pack<T, W>(piece.gate)),
-                       .up = __builtin_bit_cast(Packed<T, W>, pack<T, W>(piece.d))};
-    store_raw(d_gate_up.row(n) + c, of.gate);
-    store_raw(d_gate_up.row(n) + columns + c, of.up);
+    const auto gate = __builtin_bit_cast(Packed<T, W>, pack<T, W>(piece.gate));
+    const auto up = __builtin_bit_cast(Packed<T, W>, pack<T, W>(piece.d));
+    store_raw(d_gate_up.row(n) + c, gate);
+    store_raw(d_gate_up.row(n) + columns + c, up);
     store(y.row(n) + c, piece.up);
-    largest = max(largest, max(largest_magnitude(of.gate), largest_magnitude(of.up)));
-    return of;
-  };
-  Gradients held[kHeld];
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int c = first + i * step;
-    if (c < columns) held[i] = visit(c);
+    if (c < kept) {
+      store_raw(gates + c, gate);
+      store_raw(ups + c, up);
+    }
+    largest = max(largest, max(largest_magnitude(gate), largest_magnitude(up)));
   }
-  for (int c = first + kHeld * step; c < columns; c += step) visit(c);
   const Fp8Divisor divisor = divisor_of_row(largest, scratch, scales + n);
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int c = first + i * step;
-    if (c >= columns) continue;
-    store_codes(codes.row(n) + c, held[i].gate, divisor);
-    store_codes(codes.row(n) + columns + c, held[i].up, divisor);
+  int c = first;
+  for (; c < kept; c += step) {
+    store_codes(codes.row(n) + c, load_packed<T, W>(gates + c), divisor);
+    store_codes(codes.row(n) + columns + c, load_packed<T, W>(ups + c), divisor);
   }
-  for (int c = first + kHeld * step; c < columns; c += step) {
-    for (const int at : {c, columns + c}) {  // what this thread has written
+  for (; c < columns; c += step) {
+    for (const int at : {c, columns + c}) {
       store_codes(codes.row(n) + at, load_packed<T, W>(d_gate_up.row(n) + at), divisor);
     }
   }
@@ -210,15 +212,18 @@ void launch_backward_fp8(const Context& context, const SwigluBackward& op) {
   const bool wide = is_wide(dtype, columns, {op.d_y, op.gate_up, op.d_gate_up, op.y}) &&
                     rows_aligned_to(16 / static_cast<int>(size_of(dtype)), {op.d_gate_up8});
   with_dtype_and_width(op.kName, dtype, wide, [&]<class T, int W>() {
+    constexpr std::int64_t kColumnBytes = 2 * sizeof(T);
+    const std::int64_t kept = std::min<std::int64_t>(columns, kKeptBytes / kColumnBytes);
     with_activation(op.activation, [&]<Activation kActivation>() {
       launch({.name = op.kName,
               .stream = context.stream,
               .grid = blocks_for(op.y.rows(), 1),
-              .block = whole_warps((columns + W - 1) / W, kElementwiseThreads)},
+              .block = whole_warps((columns + W - 1) / W, kElementwiseThreads),
+              .shared_bytes = static_cast<std::size_t>(kept * kColumnBytes)},
              swiglu_backward_fp8<T, W, kActivation>, Rows<const T>(op.d_y),
              Rows<const T>(op.gate_up), Rows<T>(op.d_gate_up), Rows<T>(op.y),
              Rows<std::uint8_t>(op.d_gate_up8), data<float>(op.d_gate_up_scale),
-             static_cast<int>(columns));
+             static_cast<int>(columns), static_cast<int>(kept));
     });
   });
 }
