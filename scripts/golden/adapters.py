@@ -6,6 +6,8 @@ expected.safetensors             what training it must give, all in f64:
   loss, grad_norm [steps]        of each step on the model's batches, before clipping
   grad/<name>, final/<name>      gradient of batch 0; A and B after the last step, by PEFT's names
 
+In QUANTISED the weights of the linears of layers are those that bitsandbytes makes of 4 bits (nf4.py).
+
 PEFT on the class of transformers gives all of it. That class computes norms, rotations and softmax in f32 whatever its
 dtype is; here what it asks for as f32 is f64. With B = 0 it must then give the losses of the model's own golden file.
 """
@@ -44,7 +46,9 @@ CASES = {
         "granite",
         {"r": 8, "lora_alpha": 4, "target_modules": ["k_proj", "o_proj", "up_proj"]},
     ),
+    "lora_nf4": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
 }
+QUANTISED = ["lora_nf4"]
 
 
 @contextlib.contextmanager
@@ -62,11 +66,21 @@ def f32_is_f64():
         torch.Tensor.float = cast
 
 
+def quantise(model):
+    import nf4  # needs bitsandbytes
+
+    for module in model.model.layers.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data = nf4.quantised(module.weight.data)[1].double()
+
+
 class AdapterRunner(HuggingFaceRunner):
     """Runs a model of transformers with adapters of PEFT in f64; weights and gradients are those of A and B."""
 
-    def __init__(self, folder, c, options):
+    def __init__(self, folder, c, options, quantised):
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
+        if quantised:
+            quantise(base)
         rotary = base.model.rotary_emb
         for layer, rope in enumerate(rotations(c)):  # which were computed in f32
             kind = "full" if windows(c)[layer] is None else "sliding"
@@ -110,7 +124,8 @@ def make_case(name, seed, goldens, folder):
     known = load_file(goldens / base / "expected.safetensors")
     keys = ("tokens", "positions", "documents", "targets")
     batches = [{key: known[key][step].long() for key in keys} for step in range(len(known["loss"]))]
-    run = AdapterRunner(goldens / base, config, options)
+    quantised = name in QUANTISED
+    run = AdapterRunner(goldens / base, config, options, quantised)
     rng = generator(seed)
     shapes = {n: leaf.shape for n, leaf in run.leaves().items()}
     weights = {n: draw(rng, *shape, std=0.5 * shape[1] ** -0.5) for n, shape in sorted(shapes.items())}
@@ -118,7 +133,10 @@ def make_case(name, seed, goldens, folder):
     nothing = {n: w * (0 if ".lora_B." in n else 1) for n, w in weights.items()}
     worst = abs(run(nothing, batches[0])["loss"].item() / known["loss"][0].item() - 1)
     print(f"{name}: without effect the loss differs by {worst:.1e}")
-    require(worst < TOLERANCE, f"{name}: the loss of the model itself differs by {worst:.1e}")
+    if quantised:
+        require(worst > TOLERANCE, f"{name}: nothing was rounded")
+    else:
+        require(worst < TOLERANCE, f"{name}: the loss of the model itself differs by {worst:.1e}")
 
     run(weights, batches[0])  # sets them
     run.model.save_pretrained(folder)

@@ -20,6 +20,7 @@ import transformers
 import adapters
 import generation
 import models
+import nf4
 import operators
 import rope_scaling
 
@@ -35,6 +36,7 @@ def main():
     print("versions:", versions)
     operators.make(folder)
     models.make(folder)
+    nf4.make(folder)
     adapters.make(folder)
     generation.make(folder)
     rope_scaling.make(folder)

@@ -208,7 +208,10 @@ void check_adapter(const RunConfig& c, ConfigProblems& problems) {
   checkpoint.refuse_if(c.checkpoint.weights_every_steps.has_value(), "weights_every_steps",
                        "saves weights of a whole model, and a run with adapters changes none of "
                        "them; leave it out: checkpoints hold the adapters alone");
-  if (problems.empty()) check_adapters(*c.adapter, spec_of(c.model.llama), problems);
+  if (!problems.empty()) return;
+  const ModelSpec spec = spec_of(c.model.llama);
+  check_adapters(*c.adapter, spec, problems);
+  check_base_format(*c.adapter, spec, problems);
 }
 
 /// Checks what the list of fields says of each key alone. That of the model, the model does.

@@ -76,6 +76,8 @@ constexpr ForeignNames kForeignNames[] = {
     {"lora_target_modules target_modules", "adapter.targets",
      "a list of names, or [\"all-linear\"]"},
     {"layers_to_transform", "adapter.layers"},
+    {"load_in_4bit bnb_4bit_quant_type bnb_4bit_use_double_quant", "adapter.base_format",
+     "\"nf4\" is 4-bit NormalFloat with double quantisation"},
     {"resume_from_checkpoint", "--resume", "an option of strata train"},
     {"overwrite_output_dir", "--overwrite", "an option of strata train"},
     {"n_layer n_layers num_layers", "model.num_hidden_layers"},

@@ -37,11 +37,12 @@ Arenas Engine::arenas_of(std::span<const Taken> memory) {
   return all;
 }
 
-Engine::Engine(const Layout& layout, Device& device, Collectives& shard, WorkProgress* work)
+Engine::Engine(const Layout& layout, Device& device, Kernels& kernels, Collectives& shard,
+               WorkProgress* work)
     : memory_(take(device, layout.plan, work)),
       arenas_(arenas_of(memory_)),
       state_(*layout.model, layout.state, arenas_),
-      weights_(state_, shard, arenas_, layout.weight_slots) {}
+      weights_(state_, shard, kernels, arenas_, layout.weight_slots) {}
 
 std::vector<const Arena*> Engine::arenas() const {
   std::vector<const Arena*> all;

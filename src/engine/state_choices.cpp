@@ -30,7 +30,6 @@ class Rows {
     row.moments = moments(row);
     row.gradient = gradient(b, row);
     row.gradient_dtype = gradient_dtype(row);
-    row.travels = c_.compute;
     row.updated = updated(b, row);
     return row;
   }
@@ -41,7 +40,7 @@ class Rows {
     return {.weight = is_resident(b) ? Home::kDevice : Home::kPinned,
             .moments = Home::kNone,
             .gradient = Home::kNone,
-            .travels = c_.compute,
+            .form = layout_.blocks[b].kind == UnitKind::kLayer ? c_.base_form : Form::kPlain,
             .gradient_dtype = gradient_dtype({}),
             .contributions = 0,
             .sums = SumPlace::kNone,

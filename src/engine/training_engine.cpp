@@ -10,7 +10,8 @@
 namespace strata {
 
 TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts, Report report)
-    : Engine(s, *parts.backend.device, *parts.collectives.shard, parts.work),
+    : Engine(s, *parts.backend.device, *parts.backend.kernels, *parts.collectives.shard,
+             parts.work),
       layout_(s),
       device_(*parts.backend.device),
       kernels_(*parts.backend.kernels),

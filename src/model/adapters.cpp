@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "strata/base/text.h"
+#include "strata/ops/nf4_format.h"
 
 namespace strata {
 namespace {
@@ -186,6 +187,10 @@ void AdapterConfig::fields(FieldList& f) {
   f.add("alpha_pattern", alpha_pattern, "Lists modules with an alpha of their own, likewise.");
   f.add("layers", layers,
         "Lists the numbers of the layers that get adapters, from 0; [] takes all.");
+  f.choice("base_format", base_format, kFormNames,
+           "Sets how matrices of layers are held in memory and cross the link: \"plain\", as "
+           "run.dtype has them, or \"nf4\", rounded to 4 bits when the run starts and decoded on "
+           "the device (QLoRA). Set \"nf4\" where the weights do not fit otherwise.");
 }
 
 void check_adapters(const AdapterConfig& config, const ModelSpec& spec, ConfigProblems& problems) {
@@ -209,6 +214,23 @@ void check_adapters(const AdapterConfig& config, const ModelSpec& spec, ConfigPr
     problems.add("adapter.targets",
                  "names modules of layers that adapter.layers leaves out, so nothing would be "
                  "trained; name some of its layers");
+  }
+}
+
+void check_base_format(const AdapterConfig& config, const ModelSpec& spec,
+                       ConfigProblems& problems) {
+  if (config.base_format == Form::kPlain) return;
+  for (const LayerSpec& layer : spec.kinds) {
+    for (const Linear& linear : layer.linears) {
+      for (const SourceTensor& source : linear.sources) {
+        if (source.rows % kNf4Block * (linear.in % kNf4Block) % kNf4Block == 0) continue;
+        problems.add("adapter.base_format",
+                     "\"nf4\" needs matrices with a multiple of " + std::to_string(kNf4Block) +
+                         " elements, and " + source.name + " has " + std::to_string(source.rows) +
+                         " x " + std::to_string(linear.in) + "; set it to \"plain\"");
+        return;
+      }
+    }
   }
 }
 

@@ -115,6 +115,8 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       add("sample tokens" + suffix, [=](OpRunner& r) { check_sample_tokens(r, dtype, c); });
     }
     for (const std::int64_t n : shapes.runs) {
+      add("weights of 4 bits" + suffix,
+          [=](OpRunner& r) { check_dequantize_nf4(r, dtype, (n + kNf4Block - 1) / kNf4Block); });
       add("squared norm" + suffix, [=](OpRunner& r) { check_squared_norm(r, dtype, n); });
       add("fill" + suffix, [=](OpRunner& r) { check_fill(r, dtype, n); });
       add("cast squared norm" + suffix,

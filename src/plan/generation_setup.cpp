@@ -43,7 +43,6 @@ StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_u
     plan.blocks.push_back({.weight = resident ? Home::kDevice : Home::kPinned,
                            .moments = Home::kNone,
                            .gradient = Home::kNone,
-                           .travels = compute,
                            .gradient_dtype = compute,
                            .contributions = 0,
                            .sums = SumPlace::kNone,

@@ -57,14 +57,13 @@ double cells_of(const Setup& s) {
 
 /// Returns a cell's share of the bytes of weights that a pass loads.
 double weight_bytes(const Setup& s) {
-  std::int64_t streamed = 0;  // elements of layers whose weights come from the host
+  double streamed = 0;  // bytes of layers whose weights come from the host
   for (const BlockId b : s.model->blocks.ids()) {
     const Block& block = s.model->blocks[b];
     if (block.kind != UnitKind::kLayer || s.state.blocks[b].weight == Home::kDevice) continue;
-    streamed += block.shard_elements(s.state.ranks);
+    streamed += static_cast<double>(weight_shape(block, s.state.blocks[b].form, s.state).bytes());
   }
-  return static_cast<double>(streamed) * static_cast<double>(size_of(s.state.compute)) /
-         cells_of(s);
+  return streamed / cells_of(s);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
   return {.compute = given.run.dtype,
           .gradient = given.gradient_dtype(),
           .moment = o.moment_dtype,
+          .base_form = given.adapter ? given.adapter->base_format : Form::kPlain,
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
               to_int(std::min(o.gradient_ring.value_or(0), given.model.llama.num_hidden_layers)),

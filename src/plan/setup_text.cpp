@@ -89,7 +89,7 @@ std::string Setup::saves_text() const {
 std::string Setup::blocks_text() const {
   PerBlock<std::string> names;
   for (const Block& block : model->blocks) names.push_back(block.name);
-  return strata::to_string(state.blocks, names);
+  return strata::to_string(state, names);
 }
 
 std::string Setup::state_text() const {

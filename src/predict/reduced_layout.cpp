@@ -28,14 +28,14 @@ constexpr int kPasses = 4;
 /// Returns the chunks in which the weights of a layer, of the largest, are loaded, the last one in
 /// part.
 double layer_chunks(const TrainingLayout& layout) {
-  std::int64_t longest = 0;
-  for (const Block& block : layout.model->blocks) {
+  std::size_t longest = 0;
+  for (const BlockId b : layout.model->blocks.ids()) {
+    const Block& block = layout.model->blocks[b];
     if (block.kind != UnitKind::kLayer) continue;
-    longest = std::max(longest, block.shard_elements(layout.state.ranks));
+    const Form form = layout.state.blocks[b].form;
+    longest = std::max(longest, weight_shape(block, form, layout.state).bytes());
   }
-  const auto bytes =
-      static_cast<double>(longest) * static_cast<double>(size_of(layout.state.compute));
-  return bytes / static_cast<double>(kChunkBytes);
+  return static_cast<double>(longest) / static_cast<double>(kChunkBytes);
 }
 
 /// Returns as how many sub-batches the chunks of a layer count in each pass: weights are loaded

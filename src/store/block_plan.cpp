@@ -98,9 +98,15 @@ std::string sums_text(const BlockPlan& row) {
   return std::to_string(row.contributions) + " on " + std::string(name_of(row.sums));
 }
 
+/// Returns in which form weights cross the link.
+std::string travels_text(const BlockPlan& row, DType compute) {
+  return std::string(row.form == Form::kPlain ? name_of(compute) : name_of(row.form));
+}
+
 }  // namespace
 
-std::string to_string(const PerBlock<BlockPlan>& blocks, const PerBlock<std::string>& names) {
+std::string to_string(const StatePlan& plan, const PerBlock<std::string>& names) {
+  const PerBlock<BlockPlan>& blocks = plan.blocks;
   constexpr std::size_t kColumns = 9;
   using Line = std::array<std::string, kColumns>;
   std::vector<Line> lines{{"blocks", "weight", "moments", "gradient", "travels", "summed",
@@ -124,7 +130,7 @@ std::string to_string(const PerBlock<BlockPlan>& blocks, const PerBlock<std::str
     lines.push_back(
         {std::to_string(count), std::string(name_of(row.weight)), std::string(name_of(row.moments)),
          std::string(name_of(row.gradient)) + " " + std::string(name_of(row.gradient_dtype)),
-         std::string(name_of(row.travels)), sums_text(row), std::string(name_of(row.updated_by)),
+         travels_text(row, plan.compute), sums_text(row), std::string(name_of(row.updated_by)),
          std::string(name_of(row.updated)), which});
   }
   std::array<std::size_t, kColumns> widths{};

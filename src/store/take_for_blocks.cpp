@@ -2,6 +2,8 @@
 
 #include "strata/store/take_for_blocks.h"
 
+#include "strata/store/packed_block.h"
+
 namespace strata {
 
 void take_for_blocks(const ModelLayout& layout, const StatePlan& plan, Allocator& memory,
@@ -10,7 +12,10 @@ void take_for_blocks(const ModelLayout& layout, const StatePlan& plan, Allocator
     const Block& one = layout.blocks[a];
     const Block& other = layout.blocks[b];
     return one.elements == other.elements && one.kind == other.kind &&
-           plan.blocks[a] == plan.blocks[b] && (marks.size() == 0 || marks[a] == marks[b]);
+           plan.blocks[a] == plan.blocks[b] &&
+           weight_shape(one, plan.blocks[a].form, plan) ==
+               weight_shape(other, plan.blocks[b].form, plan) &&
+           (marks.size() == 0 || marks[a] == marks[b]);
   };
   const std::size_t blocks = layout.blocks.size();
   for (BlockId first(0); first.index() < blocks;) {

@@ -93,7 +93,9 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     const BlockPlan& row = plan.blocks[b];
     const Shape shape{layout.blocks[b].shard_elements(plan.ranks)};
     BlockState state;
-    state.weight = memory.tensor(space_of(row.weight), "state.weight", plan.compute, shape);
+    const WeightShape weight = weight_shape(layout.blocks[b], row.form, plan);
+    state.weight =
+        memory.tensor(space_of(row.weight), "state.weight", weight.dtype, Shape{weight.elements});
     state.begin = shape[0] * plan.rank;
     if (!row.is_trained()) {
       blocks.push_back(state);
@@ -141,7 +143,7 @@ std::size_t TrainingState::weight_bytes() const {
 }
 
 void TrainingState::fill_masters(BlockId block, const Masters& masters, ThreadPool& pool,
-                                 const Source& source, WorkProgress* work) {
+                                 const WeightSource& source, WorkProgress* work) {
   constexpr std::int64_t kRun = std::int64_t{1} << 16;
   zero(masters.weight, pool);  // gaps and padding belong to no run
   zero(masters.low, pool);
@@ -160,7 +162,19 @@ void TrainingState::fill_masters(BlockId block, const Masters& masters, ThreadPo
       });
 }
 
-void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source& source,
+/// A rank makes the whole block, since scales are made of whole matrices, and keeps its shard.
+void TrainingState::fill_packed(BlockId block, ThreadPool& pool, const WeightSource& source,
+                                WorkProgress* work) {
+  const BlockState& s = memory_.blocks[block];
+  const std::size_t shard = s.weight.bytes().bytes;
+  std::vector<std::byte> packed(shard * static_cast<std::size_t>(plan_.ranks));
+  pack_block(layout_.blocks[block], plan_.compute, source, pool, packed);
+  write(block, &BlockState::weight, 0,
+        std::span(packed).subspan(shard * static_cast<std::size_t>(plan_.rank), shard));
+  count_work(work, shard);
+}
+
+void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const WeightSource& source,
                                    WorkProgress* work) {
   const BlockState& s = memory_.blocks[block];
   Stream& in = device_.stream(Lane::kWeightsIn);
@@ -181,8 +195,12 @@ void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source
   }
 }
 
-void TrainingState::fill(ThreadPool& pool, const Source& source, WorkProgress* work) {
+void TrainingState::fill(ThreadPool& pool, const WeightSource& source, WorkProgress* work) {
   for (const BlockId b : ids()) {
+    if (plan(b).form != Form::kPlain) {
+      fill_packed(b, pool, source, work);
+      continue;
+    }
     if (plan(b).weight == Home::kDevice) {
       fill_on_device(b, pool, source, work);
       continue;
@@ -280,6 +298,7 @@ TensorView TrainingState::on_host(const TensorView& tensor, std::vector<std::byt
 
 std::vector<double> TrainingState::master(BlockId id) const {
   std::array<std::vector<std::byte>, 2> copies;
+  if (plan(id).form != Form::kPlain) return {};
   const TensorView weight = on_host(block(id).weight, copies[0]);
   const TensorView lows = on_host(block(id).low, copies[1]);
   std::vector<double> values = load_as_double(weight);

@@ -1,6 +1,6 @@
 // Loads units in the order of their plan. A load tells the observer, waits for the updates that
 // were submitted, copies this rank's shards into the slot, and gathers the rest if there are other
-// ranks.
+// ranks. Packed weights are decoded when their unit is acquired.
 
 #include "strata/store/weight_store.h"
 
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "strata/base/bytes.h"
+#include "strata/ops/elementwise.h"
 #include "strata/store/chunks.h"
 
 namespace strata {
@@ -18,8 +19,20 @@ namespace {
 
 /// Returns the bytes of a block, whole and padded, in the form in which its weights travel.
 std::size_t travelling_bytes(const ModelLayout& layout, BlockId block, const StatePlan& plan) {
-  return static_cast<std::size_t>(layout.blocks[block].padded_elements(plan.ranks)) *
-         size_of(plan.blocks[block].travels);
+  return weight_shape(layout.blocks[block], plan.blocks[block].form, plan).bytes() *
+         static_cast<std::size_t>(plan.ranks);
+}
+
+/// Takes room for the largest block that is decoded, once it is; null if there is none.
+std::byte* take_decoded(const ModelLayout& layout, const StatePlan& plan, Allocator& memory) {
+  std::int64_t largest = 0;
+  for (const BlockId b : layout.blocks.ids()) {
+    if (plan.blocks[b].form == Form::kPlain) continue;
+    largest = std::max(largest, layout.blocks[b].elements);
+  }
+  if (largest == 0) return nullptr;
+  return memory.allocate(Space::kDevice, "weights.decoded",
+                         static_cast<std::size_t>(largest) * size_of(plan.compute));
 }
 
 /// Returns the bytes of all blocks of a unit, likewise.
@@ -57,23 +70,20 @@ WeightStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, in
                             Allocator& memory)
     : embedding(ring(layout, UnitKind::kEmbedding, plan, "weights.embedding", 1, memory)),
       layers(ring(layout, UnitKind::kLayer, plan, "weights.layers", layer_slots, memory)),
-      head(ring(layout, UnitKind::kHead, plan, "weights.head", 1, memory)) {}
+      head(ring(layout, UnitKind::kHead, plan, "weights.head", 1, memory)),
+      decoded(take_decoded(layout, plan, memory)) {}
 
-WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas,
-                         int layer_slots)
+WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
+                         Arenas& arenas, int layer_slots)
     : state_(state),
       collectives_(collectives),
+      kernels_(kernels),
       device_(arenas.device()),
       memory_(state.layout(), state.plan(), layer_slots, arenas),
       readers_(state.blocks()),
       updated_(state.blocks()) {
   for (const UnitId unit : state.layout().units.ids()) {
     for (const BlockId b : state.layout().units[unit].blocks) readers_[b].push_back(unit);
-  }
-  for (const BlockPlan& row : state.plan().blocks) {
-    if (row.travels == state.plan().compute) continue;
-    throw std::logic_error("weights in " + std::string(name_of(state.plan().compute)) +
-                           " cannot travel in " + std::string(name_of(row.travels)));
   }
 }
 
@@ -141,8 +151,9 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
     to = lease.data();
     for (const BlockId b : state_.layout().units[unit].blocks) {
       const Block& block = state_.layout().blocks[b];
-      collectives_.all_gather(
-          comm, TensorView(to, state_.plan(b).travels, Shape{block.padded_elements(ranks)}), tag);
+      const WeightShape shard = weight_shape(block, state_.plan(b).form, state_.plan());
+      collectives_.all_gather(comm, TensorView(to, shard.dtype, Shape{shard.elements * ranks}),
+                              tag);
       to += block_bytes(b);
     }
     lease.filled(comm);
@@ -150,25 +161,44 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
   return true;
 }
 
-UnitLease WeightStore::use_at_home(UnitId unit, Stream& compute) {
+std::byte* WeightStore::decode(BlockId block, std::byte* data, Stream& compute, const Tag& tag) {
+  if (state_.plan(block).form == Form::kPlain) return data;
+  const DType dtype = state_.plan().compute;
+  const auto place = [&](std::int64_t begin, std::int64_t elements) {
+    return TensorView(memory_.decoded + static_cast<std::size_t>(begin) * size_of(dtype), dtype,
+                      Shape{elements});
+  };
+  const PackedBlock packed(state_.layout().blocks[block], dtype);
+  for (const PackedMatrix& m : packed.matrices) {
+    kernels_.run(compute, m.decode(data, place(m.begin, m.elements)), tag);
+  }
+  for (const UnpackedSegment& s : packed.segments) {
+    const TensorView to = place(s.begin, s.elements);
+    kernels_.run(compute, Cast{.x = ConstTensorView(data + s.at, dtype, to.shape), .y = to}, tag);
+  }
+  return memory_.decoded;
+}
+
+UnitLease WeightStore::use_at_home(UnitId unit, Stream& compute, const Tag& tag) {
   const Unit& u = state_.layout().units[unit];
   std::vector<std::byte*> blocks;
   for (const BlockId b : u.blocks) {
     compute.wait(updated_[b], WaitFor::kUpdated);
-    blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
+    auto* const home = static_cast<std::byte*>(state_.block(b).weight.data);
+    blocks.push_back(decode(b, home, compute, tag));
   }
   return {.lease = {},
           .views = unit_views<ConstTensorView>(state_.layout(), u, blocks, state_.plan().compute)};
 }
 
 UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
+  const Tag of_unit{tag.phase, tag.pass, unit.value(), -1};
   if (at_home(state_.layout(), unit, state_.plan())) {
     plan_.advance(unit.value());
-    return use_at_home(unit, compute);
+    return use_at_home(unit, compute, of_unit);
   }
   SlotRing& ring = ring_of(unit);
-  if (ring.find(unit.value()) < 0 &&
-      !load(unit, plan_.position(), {tag.phase, tag.pass, unit.value(), -1})) {
+  if (ring.find(unit.value()) < 0 && !load(unit, plan_.position(), of_unit)) {
     throw std::logic_error("no weight slot is free for unit " + std::to_string(unit.value()));
   }
   plan_.advance(unit.value());
@@ -180,7 +210,7 @@ UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
   std::vector<std::byte*> blocks;
   std::byte* at = result.lease.data();
   for (const BlockId b : u.blocks) {
-    blocks.push_back(at);
+    blocks.push_back(decode(b, at, compute, of_unit));
     at += block_bytes(b);
   }
   result.views = unit_views<ConstTensorView>(state_.layout(), u, blocks, state_.plan().compute);

@@ -90,6 +90,7 @@ constexpr KeyRule kRules[] = {
     {"adapter.rank_pattern", KeyEffect::kModel},
     {"adapter.alpha_pattern", KeyEffect::kNumbers},
     {"adapter.layers", KeyEffect::kModel},
+    {"adapter.base_format", KeyEffect::kNumbers},
     {"data.train", KeyEffect::kData},
     {"data.validation", KeyEffect::kFree},
     {"data.sequence_length", KeyEffect::kNumbers},

@@ -67,7 +67,7 @@ TEST_CASE("homes follow from who updates a block") {
       // What the device updates needs its gradient there, what the host updates needs it here.
       const bool gradient_there = row.gradient == Home::kDevice || row.gradient == Home::kPassing;
       CHECK(gradient_there == row.updated_on_device());
-      CHECK(row.travels == c.compute);
+      CHECK(row.form == Form::kPlain);
       if (row.updated_by == UpdatedBy::kShuttle) {
         CHECK(layout.blocks[b].kind == UnitKind::kLayer);
         CHECK(row.moments == Home::kPinned);
@@ -160,7 +160,7 @@ TEST_CASE("the table shows equal rows together") {
       layout, {.resident_units = 2, .timing = UpdateTiming::kOnArrival, .deferred_units = 2});
   PerBlock<std::string> names;
   for (const Block& block : layout.blocks) names.push_back(block.name);
-  const std::string text = to_string(plan.blocks, names);
+  const std::string text = to_string(plan, names);
   INFO(text);
   CHECK_THAT(text, ContainsSubstring("  2       device"));
   CHECK_THAT(text, ContainsSubstring("pinned bf16"));

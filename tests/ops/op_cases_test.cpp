@@ -122,6 +122,18 @@ TEST_CASE("rows and columns as e4m3 have the bits of the definition", "[ops][fp8
   with_rows(check_quantize_fp8);
 }
 
+TEST_CASE("weights of 4 bits have the bits of the definition", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+      for (const std::int64_t blocks : {0, 1, 255, 256, 1001}) {
+        outputs.push_back(check_dequantize_nf4(runner, dtype, blocks));
+      }
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("codes in e4m3 are transposed to the largest scale", "[ops][fp8]") {
   with_threads([](OpRunner& runner) {
     std::vector<Outputs> outputs;

@@ -142,6 +142,16 @@ TEST_CASE("rows as int8 on cuda have the bits of the definition", "[cuda]") {
   with_rows(check_quantize);
 }
 
+TEST_CASE("weights of 4 bits on cuda have the bits of the definition", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const DType dtype : kCudaTypes) {
+      for (const std::int64_t blocks : {0, 1, 255, 256, 1001, 100000}) {
+        check_dequantize_nf4(runner, dtype, blocks);
+      }
+    }
+  });
+}
+
 TEST_CASE("rows as int8 on cuda and on the cpu are the same", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     Backend cpu = make_backend(BackendKind::kCpu, {.device = {}, .threads = 1});

@@ -114,7 +114,7 @@ class Rig {
   Rig(Who who, const LaneOptions& options, const Shard& shard = {})
       : machine(options),
         state(layout, plan_state(layout, choices_of(who, shard)), machine.arenas()),
-        weights(state, *machine.collectives().shard, machine.arenas(), 1),
+        weights(state, *machine.collectives().shard, machine.kernels(), machine.arenas(), 1),
         who_(who),
         rule_(layout, {.weight_decay = kDecay}),
         slots_(machine.arenas(), Space::kDevice, "gradient", 1,

@@ -108,7 +108,7 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   const auto collectives = make_collectives(*self, *backend.device);
   Arenas arenas(device, pinned, pageable);
   TrainingState state(layout, plan_state(layout, choices), arenas);
-  WeightStore weights(state, *collectives, arenas, 1);
+  WeightStore weights(state, *collectives, *backend.kernels, arenas, 1);
   OptimizerOptions options;
   options.beta1 = 0;
   options.beta2 = 0;

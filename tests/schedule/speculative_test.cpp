@@ -66,7 +66,7 @@ Fed feed(const OptimizerCase& c, const std::vector<FedStep>& steps, Ranks& ranks
   TrainingState state(layout, plan, arenas);
   state.initialize(1, 0.1, *backend.pool);
   const std::unique_ptr<Collectives> collectives = make_collectives(ranks, *backend.device);
-  WeightStore weights(state, *collectives, arenas, 1);
+  WeightStore weights(state, *collectives, *backend.kernels, arenas, 1);
   OptimizerOptions options;
   options.grad_clip = 1.0;
   options.seed = 7;

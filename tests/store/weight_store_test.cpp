@@ -45,7 +45,7 @@ class Rig {
       bool embedding_at_home = false)
       : machine(options, ranks),
         state(layout, plan(ranks, resident_units, embedding_at_home), machine.arenas()),
-        weights(state, *machine.collectives().shard, machine.arenas(), slots) {
+        weights(state, *machine.collectives().shard, machine.kernels(), machine.arenas(), slots) {
     for (const BlockId b : state.ids()) update(b, 0);
   }
 
@@ -240,7 +240,7 @@ TEST_CASE("a load is told of beforehand, and reads what an update that is submit
   const ModelLayout layout = make_layout(spec_of(model));
   TrainingState state(layout, plan_state(layout, {.compute = DType::kF32}), machine.arenas());
   state.initialize(1, 1.0, machine.pool());
-  WeightStore weights(state, *machine.collectives().shard, machine.arenas(), 2);
+  WeightStore weights(state, *machine.collectives().shard, machine.kernels(), machine.arenas(), 2);
   Writer writer(state, weights, machine.lane(Lane::kHost));
   weights.observe(writer);
   CHECK_THROWS_AS(weights.observe(writer), std::logic_error);

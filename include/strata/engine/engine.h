@@ -35,7 +35,8 @@ class Engine {
   /// undefined until they are initialised or loaded. `shard` gathers weights. Layout, device and
   /// collectives outlive the engine. `work`, if it is given, is told which memory is being taken.
   /// Throws OutOfMemory.
-  Engine(const Layout& layout, Device& device, Collectives& shard, WorkProgress* work = nullptr);
+  Engine(const Layout& layout, Device& device, Kernels& kernels, Collectives& shard,
+         WorkProgress* work = nullptr);
   ~Engine() = default;
 
   /// An arena, and the seconds that it took to get it.

@@ -15,7 +15,7 @@ class GenerationEngine final : public Engine, public SweepEngine {
  public:
   /// Takes all memory; weights are undefined until they are loaded. Throws OutOfMemory.
   GenerationEngine(const GenerationLayout& layout, const Backend& backend, Collectives& shard)
-      : Engine(layout, *backend.device, shard),
+      : Engine(layout, *backend.device, *backend.kernels, shard),
         SweepEngine(layout, *backend.kernels, &backend.host_kernels(), weights_, arenas_) {}
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/base/fields.h"
+#include "strata/model/form.h"
 #include "strata/model/spec.h"
 
 namespace strata {
@@ -23,6 +24,7 @@ struct AdapterConfig {
   std::vector<std::string> rank_pattern{};   ///< "down_proj=16": ranks of some modules; first wins
   std::vector<std::string> alpha_pattern{};  ///< "down_proj=32": likewise
   std::vector<double> layers{};              ///< numbers, from 0; empty: all
+  Form base_format = Form::kPlain;           ///< of the weights that stay
   void fields(FieldList& f);
 
   /// The target that stands for all linears of layers.
@@ -31,6 +33,9 @@ struct AdapterConfig {
 
 /// Adds what is wrong with the adapters of a config for this model; keys begin with "adapter.".
 void check_adapters(const AdapterConfig& config, const ModelSpec& spec, ConfigProblems& problems);
+/// Adds what hinders a model from having its weights in the format that the config names.
+void check_base_format(const AdapterConfig& config, const ModelSpec& spec,
+                       ConfigProblems& problems);
 /// Gives the linears of a spec their adapters. Throws ConfigError where check_adapters() adds a
 /// problem.
 void add_adapters(ModelSpec& spec, const AdapterConfig& config);

@@ -53,6 +53,8 @@ Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c);
 /// Rows and columns as e4m3: normal ones of all sizes, zeros, subnormal and non-finite numbers,
 /// ties, and the ends of a scale's range; bitwise.
 Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
+/// Weights of 4 bits, of `blocks` blocks with any codes, scales and tables; bitwise.
+Outputs check_dequantize_nf4(OpRunner& runner, DType dtype, std::int64_t blocks);
 /// Codes of such rows, transposed; bitwise. `with_nan` makes a scale NaN.
 Outputs check_transpose_fp8(OpRunner& runner, const RowsCase& c, bool with_nan);
 /// The same rows through operators that write y8: it has the bits of y as e4m3, and y, where

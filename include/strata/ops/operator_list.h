@@ -17,6 +17,7 @@
 #include "strata/ops/head_norm.h"
 #include "strata/ops/kv_cache.h"
 #include "strata/ops/matmul.h"
+#include "strata/ops/nf4.h"
 #include "strata/ops/norm.h"
 #include "strata/ops/optimizer.h"
 #include "strata/ops/quantize.h"
@@ -38,4 +39,4 @@
                                   apply(HeadNormForward) apply(HeadNormBackward)                \
                                       apply(SoftCapForward) apply(SoftCapBackward)              \
                                           apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)      \
-                                              apply(TransposeFp8)
+                                              apply(TransposeFp8) apply(DequantizeNf4)

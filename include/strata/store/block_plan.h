@@ -12,6 +12,7 @@
 
 #include "strata/base/dtype.h"
 #include "strata/device/trace.h"
+#include "strata/model/form.h"
 #include "strata/model/ids.h"
 
 namespace strata {
@@ -67,7 +68,7 @@ struct BlockPlan {
   Home weight = Home::kPinned;
   Home moments = Home::kPageable;       ///< of m and v, and of the low half of split weights
   Home gradient = Home::kPinned;        ///< of the complete gradient, until the update has read it
-  DType travels = DType::kBF16;         ///< dtype in which weights cross the link
+  Form form = Form::kPlain;             ///< of the weights at home and on the link
   DType gradient_dtype = DType::kBF16;  ///< dtype in which the gradient lies at its home
   int contributions = 1;                ///< gradients that arrive in a step: passes times sources
   SumPlace sums = SumPlace::kNone;
@@ -111,7 +112,6 @@ struct StatePlan {
 
 /// Returns the table as text: a line of headings, then a line for all blocks whose rows are equal,
 /// with how many they are and which. `names` are those of the blocks.
-[[nodiscard]] std::string to_string(const PerBlock<BlockPlan>& blocks,
-                                    const PerBlock<std::string>& names);
+[[nodiscard]] std::string to_string(const StatePlan& plan, const PerBlock<std::string>& names);
 
 }  // namespace strata

@@ -21,13 +21,14 @@
 #include "strata/model/safetensors.h"
 #include "strata/ops/moment_codes.h"
 #include "strata/store/block_plan.h"
+#include "strata/store/packed_block.h"
 
 namespace strata {
 
 /// This is one rank's shard of one block, or a part of a shard, in the homes that its BlockPlan
 /// names. n is shard_elements(ranks).
 struct BlockState {
-  TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
+  TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64; bytes if packed
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
   TensorView m;            ///< [n] StatePlan::moment
   TensorView v;            ///< [n] StatePlan::moment
@@ -114,16 +115,15 @@ class TrainingState {
   /// alone, which it blocks.
   void write(BlockId block, TensorView BlockState::*tensor, std::int64_t first,
              std::span<const std::byte> bytes);
-  /// Returns the master weights of the shard in f64, which is exact. Waits for the device if they
-  /// live there; elsewhere the caller must have waited for updates of the block.
+  /// Returns the master weights of the shard in f64, which is exact; none of a packed block, of
+  /// which a shard alone says nothing. Waits for the device if they live there; elsewhere the
+  /// caller must have waited for updates of the block.
   [[nodiscard]] std::vector<double> master(BlockId block) const;
   /// Returns the gradient of the shard in f64, as the optimizer reads it, and waits as master()
   /// does. It is empty for a gradient that has no home of its own, or that nobody makes.
   [[nodiscard]] std::vector<double> gradient(BlockId block) const;
 
  private:
-  /// Writes the values of a run of elements. It may be called by many threads at once.
-  using Source = std::function<void(const SourceRun&, std::vector<double>&)>;
   /// These are the master weights of one block, or of a part of it.
   struct Masters {
     TensorView weight;       ///< [n] X
@@ -132,10 +132,12 @@ class TrainingState {
   };
 
   /// Sets all state: master weights from `source`, in parallel, and everything else to 0.
-  void fill(ThreadPool& pool, const Source& source, WorkProgress* work);
-  void fill_on_device(BlockId block, ThreadPool& pool, const Source& source, WorkProgress* work);
-  void fill_masters(BlockId block, const Masters& masters, ThreadPool& pool, const Source& source,
-                    WorkProgress* work);
+  void fill(ThreadPool& pool, const WeightSource& source, WorkProgress* work);
+  void fill_packed(BlockId block, ThreadPool& pool, const WeightSource& source, WorkProgress* work);
+  void fill_on_device(BlockId block, ThreadPool& pool, const WeightSource& source,
+                      WorkProgress* work);
+  void fill_masters(BlockId block, const Masters& masters, ThreadPool& pool,
+                    const WeightSource& source, WorkProgress* work);
   /// Returns a tensor of this state where the host can read it: itself, or, if it lives on the
   /// device, what it holds, in `copy`.
   [[nodiscard]] TensorView on_host(const TensorView& tensor, std::vector<std::byte>& copy) const;

@@ -1,7 +1,8 @@
 // The weight store takes weights from their homes to the device. The schedule acquires a unit
-// before it computes and gets views of whole blocks; the store loads ahead, gathers over ranks, and
-// waits for updates. The optimizer tells it which weights change, and hears of loads before they
-// are submitted. All calls come from the submitting thread and none of them blocks.
+// before it computes and gets views of whole blocks; the store loads ahead, gathers over ranks,
+// decodes what travels in fewer bits, and waits for updates. The optimizer tells it which weights
+// change, and hears of loads before they are submitted. All calls come from the submitting thread
+// and none of them blocks.
 
 #pragma once
 
@@ -12,6 +13,7 @@
 #include "strata/comm/collectives.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/unit_views.h"
+#include "strata/ops/kernels.h"
 #include "strata/store/access_plan.h"
 #include "strata/store/training_state.h"
 
@@ -36,7 +38,8 @@ class LoadObserver {
 /// Takes weights to the device: home shards go over weights_in (and through an all-gather over
 /// ranks on comm) to device slots. The embedding and the head have a slot each, and layers share a
 /// ring. A unit whose blocks are all resident and whole (one rank) is used where it lives, and an
-/// embedding also in pinned memory if the plan says so.
+/// embedding also in pinned memory if the plan says so. Packed weights are decoded by acquire(), to
+/// a place that the next layer with such weights takes over, so at most one is acquired at a time.
 class WeightStore {
  public:
   /// These slots are on the device. A ring has no more slots than units pass through it, so it has
@@ -47,11 +50,13 @@ class WeightStore {
     SlotRing embedding;
     SlotRing layers;
     SlotRing head;
+    std::byte* decoded = nullptr;  ///< the weights of the layer that is visited, if it is packed
   };
 
   /// Takes its slots from `arenas`, at most `layer_slots` of them for the layers. The arguments
   /// outlive the store. Throws OutOfMemory.
-  WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas, int layer_slots);
+  WeightStore(TrainingState& state, Collectives& collectives, Kernels& kernels, Arenas& arenas,
+              int layer_slots);
 
   /// Tells `observer` of every load from now on. It outlives the last load. Throws std::logic_error
   /// if the store has an observer.
@@ -84,7 +89,10 @@ class WeightStore {
 
  private:
   [[nodiscard]] SlotRing& ring_of(UnitId unit);
-  [[nodiscard]] UnitLease use_at_home(UnitId unit, Stream& compute);
+  [[nodiscard]] UnitLease use_at_home(UnitId unit, Stream& compute, const Tag& tag);
+  /// Returns where the weights of a block that lies at `data` can be read: there, or, for a packed
+  /// block, where `compute` decodes them to.
+  [[nodiscard]] std::byte* decode(BlockId block, std::byte* data, Stream& compute, const Tag& tag);
   /// Returns the bytes of a whole block in a slot, padding included.
   [[nodiscard]] std::size_t block_bytes(BlockId block) const;
   /// Fills a slot with the unit; `needed_at` is the position of the access that it is for. Returns
@@ -97,6 +105,7 @@ class WeightStore {
 
   TrainingState& state_;
   Collectives& collectives_;
+  Kernels& kernels_;
   Device& device_;
   Memory memory_;
   AccessPlan plan_;
