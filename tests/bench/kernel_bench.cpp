@@ -254,9 +254,15 @@ void measure_quantize(OperatorTimer& timer, const Model& m) {
   const double codes = count(rows.elements());
   const auto q8 = [&](const Shape& s) { return timer.pool().tensor(DType::kE4M3, s); };
   const Shape turned{m.hidden, m.tokens};
-  timer.measure("quantize_fp8_rows", shape, codes * (kBf16 + 1), [&] {
-    return QuantizeFp8Rows{.x = timer.bf16(rows), .q = q8(rows), .scale = timer.f32({m.tokens})};
-  });
+  for (const std::int64_t width : {m.hidden, m.hidden + 2 * m.kv()}) {
+    timer.measure("quantize_fp8_rows",
+                  text("%s [%lld, %lld]", m.name, number(m.tokens), number(width)),
+                  count(m.tokens * width) * (kBf16 + 1), [&] {
+                    return QuantizeFp8Rows{.x = timer.bf16({m.tokens, width}),
+                                           .q = q8({m.tokens, width}),
+                                           .scale = timer.f32({m.tokens})};
+                  });
+  }
   for (const std::int64_t width : {m.hidden, m.ffn, m.hidden + 2 * m.kv(), 2 * m.ffn}) {
     timer.measure("quantize_fp8_columns",
                   text("%s [%lld, %lld]", m.name, number(m.tokens), number(width)),
