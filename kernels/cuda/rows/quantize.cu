@@ -26,13 +26,25 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kHeld = 4;      ///< pieces of a row that a thread of quantize_rows keeps in registers
-constexpr int kResident = 5;  ///< blocks on a multiprocessor, for which a few registers spill
+constexpr int kHeld = 4;  ///< pieces of a row that a thread of quantize_rows keeps in registers
+
+/// The most threads of a block, and how many blocks of these a multiprocessor has at least: for
+/// int8 so many that a few registers spill. Codes in e4m3 take fewer registers, and rows are as
+/// wide as q, k and v together.
+template <class D>
+struct BlockShape {
+  static constexpr int kThreads = 256;
+  static constexpr int kResident = 5;
+};
+template <>
+struct BlockShape<Fp8Divisor> {
+  static constexpr int kThreads = 512;
+  static constexpr int kResident = 3;
+};
 
 /// `D` says what a row is divided by, and what the quotients become.
 template <class D, class T, int W>
-__global__ void __launch_bounds__(kThreads, kResident)
+__global__ void __launch_bounds__(BlockShape<D>::kThreads, BlockShape<D>::kResident)
     quantize_rows(Rows<const T> x, Rows<typename D::Code> q, float* scales, int columns) {
   __shared__ Largest scratch[kMostWarps];
   const std::int64_t n = blockIdx.x;
@@ -105,7 +117,7 @@ void launch_quantize_rows(const Context& context, const O& op) {
     launch({.name = op.kName,
             .stream = context.stream,
             .grid = blocks_for(op.x.rows(), 1),
-            .block = whole_warps((columns + W * kHeld - 1) / (W * kHeld), kThreads)},
+            .block = whole_warps((columns + W * kHeld - 1) / (W * kHeld), BlockShape<D>::kThreads)},
            quantize_rows<D, T, W>, Rows<const T>(op.x), Rows<typename D::Code>(op.q),
            data<float>(op.scale), static_cast<int>(columns));
   });
