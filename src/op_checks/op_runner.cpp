@@ -21,6 +21,19 @@ constexpr std::size_t kBand = 256;        // bytes before and behind each tensor
 constexpr std::byte kBandByte{0xa5};      // what they hold, and what is between rows
 constexpr std::byte kUnwrittenByte{255};  // NaN in all floating dtypes, -1 in integers
 
+/// Elements that lie side by side: those of a row, or all if the tensor is contiguous.
+struct Rows {
+  std::size_t count, width;  ///< width in elements
+  std::size_t stride_bytes;  ///< from the begin of one to that of the next
+};
+
+Rows rows_of(const ConstTensorView& view) {
+  const std::int64_t count = view.contiguous() ? 1 : view.rows();
+  return {.count = static_cast<std::size_t>(count),
+          .width = static_cast<std::size_t>(view.elements() / std::max<std::int64_t>(count, 1)),
+          .stride_bytes = static_cast<std::size_t>(view.row_stride) * size_of(view.dtype)};
+}
+
 }  // namespace
 
 OpRunner::OpRunner(Backend& backend, int runs)
@@ -78,13 +91,11 @@ std::vector<bool> OpRunner::may_change(const std::vector<ByteRange>& writes) con
   };
   constexpr std::less<> kBefore;  // also of pointers into different memory
   for (const TensorView& tensor : tensors_) {
-    const std::size_t size = size_of(tensor.dtype);
-    const std::int64_t rows = tensor.contiguous() ? 1 : tensor.rows();
-    const auto row_bytes =
-        static_cast<std::size_t>(tensor.elements() / std::max<std::int64_t>(rows, 1)) * size;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const auto* const begin = static_cast<const std::byte*>(tensor.data) +
-                                static_cast<std::size_t>(row * tensor.row_stride) * size;
+    const Rows rows = rows_of(tensor);
+    const std::size_t row_bytes = rows.width * size_of(tensor.dtype);
+    for (std::size_t row = 0; row < rows.count; ++row) {
+      const auto* const begin =
+          static_cast<const std::byte*>(tensor.data) + row * rows.stride_bytes;
       for (const ByteRange& range : writes) {
         const std::byte* const from = std::max(begin, range.begin, kBefore);
         const std::byte* const to = std::min(begin + row_bytes, range.begin + range.bytes, kBefore);
@@ -115,18 +126,18 @@ TensorView OpRunner::place(DType dtype, const Shape& shape, std::int64_t row_str
                            const std::vector<double>* values) {
   const TensorView view(device_ + bytes_.size() + kBand, dtype, shape,
                         row_stride == 0 ? shape.row_elements() : row_stride);
-  const auto stride_bytes = static_cast<std::size_t>(view.row_stride) * size_of(dtype);
-  const auto width = static_cast<std::size_t>(shape.row_elements());
-  std::vector<std::byte> image(2 * kBand + static_cast<std::size_t>(view.rows()) * stride_bytes,
-                               kBandByte);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.elements()); ++i) {
-    std::byte* const at =
-        image.data() + kBand + i / width * stride_bytes + i % width * size_of(dtype);
+  const std::size_t size = size_of(dtype);
+  const Rows rows = rows_of(view);
+  std::vector<std::byte> image(
+      2 * kBand + static_cast<std::size_t>(view.rows()) * rows.stride_bytes, kBandByte);
+  for (std::size_t row = 0; row < rows.count; ++row) {
+    std::byte* const begin = image.data() + kBand + row * rows.stride_bytes;
     if (values == nullptr) {
-      std::fill_n(at, size_of(dtype), kUnwrittenByte);
-    } else {
-      store_element(at, dtype, (*values)[i]);
+      std::fill_n(begin, rows.width * size, kUnwrittenByte);
+      continue;
     }
+    const double* const from = values->data() + row * rows.width;
+    for (std::size_t i = 0; i < rows.width; ++i) store_element(begin + i * size, dtype, from[i]);
   }
   append(image);
   tensors_.push_back(view);
@@ -164,10 +175,12 @@ std::vector<double> OpRunner::download(const ConstTensorView& view) {
   std::vector<std::byte> bytes(range.bytes);
   if (!bytes.empty()) to_host(bytes.data(), range.begin, range.bytes);
   std::vector<double> values(static_cast<std::size_t>(view.elements()));
-  const auto width = static_cast<std::size_t>(view.shape.row_elements());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t at = i / width * static_cast<std::size_t>(view.row_stride) + i % width;
-    values[i] = load_element(bytes.data() + at * size_of(view.dtype), view.dtype);
+  const std::size_t size = size_of(view.dtype);
+  const Rows rows = rows_of(view);
+  for (std::size_t row = 0; row < rows.count; ++row) {
+    const std::byte* const begin = bytes.data() + row * rows.stride_bytes;
+    double* const to = values.data() + row * rows.width;
+    for (std::size_t i = 0; i < rows.width; ++i) to[i] = load_element(begin + i * size, view.dtype);
   }
   return values;
 }

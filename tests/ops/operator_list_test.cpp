@@ -43,13 +43,33 @@ struct Places {
   std::string numerics;           ///< the text of docs/numerics.md
 };
 
+template <class Case>
+void keep_first(std::vector<Case>& cases) {
+  cases.resize(std::min<std::size_t>(cases.size(), 1));
+}
+
+/// Returns shapes by which each operator runs: what they compute is not asked here.
+CheckShapes one_of_each() {
+  CheckShapes shapes = smallest_shapes(BackendKind::kCpu);
+  keep_first(shapes.rows);
+  keep_first(shapes.vocabularies);
+  keep_first(shapes.runs);
+  keep_first(shapes.products);
+  keep_first(shapes.fused);
+  keep_first(shapes.heads);
+  keep_first(shapes.attention);
+  keep_first(shapes.decode);
+  keep_first(shapes.fused_attend);
+  return shapes;
+}
+
 Places places() {
   Places all;
   BackendOptions options;
   options.device.execution = Execution::kEager;
   Backend backend = make_backend(BackendKind::kCpu, options);
   OpRunner runner(backend);
-  for (const OpCheck& check : op_checks(smallest_shapes(BackendKind::kCpu), BackendKind::kCpu)) {
+  for (const OpCheck& check : op_checks(one_of_each(), BackendKind::kCpu)) {
     INFO(check.name);
     check.run(runner);
   }
