@@ -9,10 +9,12 @@ started by srun, with --kill-on-bad-exit and without, and by mpirun. What a chec
 the same time. Jobs would go on for days: that they end is what was done to them, and what they say tells why.
 """
 
+import contextlib
 import filecmp
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +23,7 @@ import traceback
 from pathlib import Path
 
 import two_hosts
-from two_hosts import HANGS_S, TwoHosts, wait_for
+from two_hosts import TwoHosts
 
 if len(sys.argv) < 5:
     sys.exit(__doc__)
@@ -48,6 +50,47 @@ def said(folder, event):
     return file.read_text().count(f'"event":"{event}"') if file.exists() else 0
 
 
+def text_of_job(log):
+    """Returns what a launcher has written, and then what its ranks have."""
+    return "".join(file.read_text() for file in [log, *sorted(log.parent.glob(f"{log.stem}.rank-*.log"))])
+
+
+class CrashedInMpi(Exception):
+    """A rank crashed while MPI started it. That of Debian 12 (Open MPI 4.1.4) does in one of some hundred starts by
+    srun on a busy machine, of programs that only call MPI_Init_thread as well: a message comes by its TCP transport
+    (btl/tcp) before the rank has said, in its ompi_mpi_init, who takes messages, and a null pointer is called. The
+    other rank then waits for ever."""
+
+
+def check_starts():
+    """Raises CrashedInMpi if a rank crashed before strata said anything. The log of a batch job has all its starts, of
+    which those that were saved end with exit code 75."""
+    texts = [text_of_job(log) for log in SCRATCH.glob("*.log") if ".rank-" not in log.name]
+    texts += [log.read_text().split("Exited with exit code 75")[-1] for log in SCRATCH.glob("*/strata-*.log")]
+    for text in texts:
+        if "Signal: Segmentation fault" in text and "[info]" not in text:
+            raise CrashedInMpi(text)
+
+
+def wait_for(what, condition):
+    """Waits as two_hosts does, unless a rank crashes at its start, which may make that impossible."""
+    two_hosts.wait_for(what, lambda: check_starts() or condition())
+
+
+def live_ranks():
+    """Returns the process, the rank and the arguments of each rank that lives, of any job."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (process / "cmdline").read_text().split("\0")
+            variables = dict(v.split("=", 1) for v in (process / "environ").read_text().split("\0") if "=" in v)
+        except OSError:  # it ends just now
+            continue
+        if arguments[0] == str(STRATA) and "PMIX_RANK" in variables:
+            found.append((int(process.name), int(variables["PMIX_RANK"]), arguments))
+    return found
+
+
 class Job:
     """A run on both hosts. Each rank writes into a file of its own: SLURM may lose the last lines of a rank when another
     one ends the job."""
@@ -55,50 +98,20 @@ class Job:
     def __init__(self, hosts, launcher, folder, *arguments, variables=()):
         self.launcher, self.folder, self.log = launcher, folder, folder.with_suffix(".log")
         own_file = ["sh", "-c", 'exec "$@" >"$0.rank-$PMIX_RANK.log" 2>&1', folder]
-        self._start = lambda: hosts.start("ash", *LAUNCHERS[launcher], *own_file, "env", *variables, STRATA, "train",
-                                          SOURCES / "configs/tiny-cpu.json", "--output", folder, *arguments,
-                                          log=self.log)
-        self._process = self._start()
+        self._process = hosts.start("ash", *LAUNCHERS[launcher], *own_file, "env", *variables, STRATA, "train",
+                                    SOURCES / "configs/tiny-cpu.json", "--output", folder, *arguments, log=self.log)
 
     def text(self):
-        """Returns what the launcher has written, and then what its ranks have."""
-        ranks = sorted(self.folder.parent.glob(f"{self.folder.name}.rank-*.log"))
-        return "".join(log.read_text() for log in [self.log, *ranks])
+        return text_of_job(self.log)
 
     def wait_for_step(self):
-        self._wait_until_it_trains()
-        if self.crashed_in_mpi():
-            print(f"{self.launcher} is started again: a rank crashed before strata said anything\n{self.text()}")
-            self._process.kill()
-            wait_for("ranks of the crashed job end", lambda: not self.ranks())
-            self.log.unlink()
-            self._process = self._start()
-            self._wait_until_it_trains()
-        assert self._process.poll() is None and not self.crashed_in_mpi(), f"{self.launcher} has ended"
-
-    def _wait_until_it_trains(self):
-        wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step")
-                 or self.crashed_in_mpi())
-
-    def crashed_in_mpi(self):
-        """Returns whether a rank crashed while MPI started it. That of Debian 12 (Open MPI 4.1.4) does in one of some
-        hundred starts by srun on a busy machine, of programs that only call MPI_Init_thread as well: a message comes by
-        its TCP transport (btl/tcp) before the rank has said, in its ompi_mpi_init, who takes messages, and a null
-        pointer is called. The other rank then waits for ever."""
-        return "Signal: Segmentation fault" in self.text() and "[info]" not in self.text()
+        """Waits until a step is done. A job that fails by itself may have ended by then."""
+        wait_for(f"{self.launcher} trains", lambda: said(self.folder, "step") or self._process.poll() is not None)
+        assert said(self.folder, "step"), f"{self.launcher} has ended before its first step"
 
     def ranks(self):
         """Returns the processes of the job that live, by rank."""
-        found = {}
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                arguments = (process / "cmdline").read_text().split("\0")
-                variables = dict(v.split("=", 1) for v in (process / "environ").read_text().split("\0") if "=" in v)
-            except OSError:  # it ends just now
-                continue
-            if arguments[0] == str(STRATA) and str(self.folder) in arguments and "PMIX_RANK" in variables:
-                found[int(variables["PMIX_RANK"])] = int(process.name)
-        return found
+        return {rank: process for process, rank, arguments in live_ranks() if str(self.folder) in arguments}
 
     def signal(self, rank, number):
         os.kill(self.ranks()[rank], number)
@@ -109,7 +122,8 @@ class Job:
 
     def wait(self):
         """Returns the launcher's exit code once it has ended."""
-        return self._process.wait(HANGS_S)
+        wait_for(f"{self.launcher} ends", lambda: self._process.poll() is not None)
+        return self._process.returncode
 
 
 def start_jobs(hosts, name, watchdog_s, *arguments, variables=()):
@@ -273,6 +287,42 @@ def cut(hosts):
         assert job.wait() == 5, f"{job.launcher} ends with another exit code"
 
 
+def start_over(hosts):
+    """Ends all jobs, and forgets them."""
+    def ranks_end():
+        for process, _, _ in live_ranks():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        return not live_ranks()
+    hosts.end_started()
+    hosts.run("ash", "scancel", "--user=root")
+    two_hosts.wait_for("all ranks end", ranks_end)
+    hosts.wait_until_idle()
+    shutil.rmtree(SCRATCH)
+    SCRATCH.mkdir()
+
+
+def run(check, hosts, attempts=3):
+    """Runs a check, and again if MPI itself crashes. What does so each time is not MPI."""
+    try:
+        check(hosts)
+    except CrashedInMpi as crash:
+        if attempts == 1:
+            raise
+        print(f"{check.__name__} begins anew, since a rank crashed before strata said anything\n{crash}", flush=True)
+        start_over(hosts)
+        run(check, hosts, attempts - 1)
+
+
+def write_failure(check, hosts):
+    """Writes what there is to read of a check that failed into a file beside the program, and returns that."""
+    logs = [file for pattern in ("*.log", "metrics.jsonl") for file in sorted(SCRATCH.rglob(pattern))]
+    file = STRATA.parent / "test_cluster.log"
+    file.write_text("".join([f"{check.__name__}\n{traceback.format_exc()}\n",
+                             *(f"--- {log}\n{log.read_text(errors='replace')}\n" for log in logs), hosts.logs()]))
+    return file
+
+
 CHECKS = [gpus, starts, kill, throw, stop, cut]  # nothing comes after the cable is cut
 ON_REQUEST = [time_limit]  # takes more than its limit, of which SLURM counts minutes
 
@@ -288,13 +338,10 @@ def main():
     for check in [check for check in [*ON_REQUEST, *CHECKS] if check.__name__ in wanted]:
         begin = time.monotonic()
         try:
-            check(hosts)
+            run(check, hosts)
         except Exception:
             traceback.print_exc()
-            for log in [*SCRATCH.glob("*.log"), *SCRATCH.glob("batch/*.log")]:
-                print(f"--- {log}\n{log.read_text()[-4000:]}")
-            print(hosts.logs())
-            sys.exit(f"FAILED: {check.__name__}")
+            sys.exit(f"FAILED: {check.__name__}; all logs are in {write_failure(check, hosts)}")
         print(f"passed: {check.__name__}, {time.monotonic() - begin:.1f} s", flush=True)
 
 

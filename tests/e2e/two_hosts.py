@@ -109,6 +109,7 @@ class TwoHosts:
         (STATE / "remote_shell").chmod(0o755)
         (STATE / "tmp").mkdir()
         os.environ |= {"SLURM_CONF": str(STATE / "slurm.conf"), "TMPDIR": str(STATE / "tmp")}
+        self._started = []
         self._init = {host: self._start_host(host) for host in ADDRESSES}
         self._lay_cable()
         self._start_slurm()
@@ -158,8 +159,17 @@ class TwoHosts:
     def start(self, host, *command, log):
         """Starts a command on a host, with its output in the file `log`."""
         with open(log, "ab") as output:
-            return subprocess.Popen(self._command(host, *command), stdin=subprocess.DEVNULL, stdout=output,
-                                    stderr=subprocess.STDOUT)
+            process = subprocess.Popen(self._command(host, *command), stdin=subprocess.DEVNULL, stdout=output,
+                                       stderr=subprocess.STDOUT)
+        self._started.append(process)
+        return process
+
+    def end_started(self):
+        """Ends what was started, but for what that has started on other hosts."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+        self._started.clear()
 
     def pull_cable(self):
         self.run("birch", "ip", "link", "set", CABLE, "down")
@@ -171,7 +181,6 @@ class TwoHosts:
 
     @staticmethod
     def logs():
-        """Returns the ends of what SLURM's daemons have logged."""
-        lines = 40
-        return "".join(f"--- {log}\n" + "\n".join(log.read_text().splitlines()[-lines:]) + "\n"
+        """Returns what SLURM's daemons have logged."""
+        return "".join(f"--- {log}\n{log.read_text()}\n"
                        for log in [STATE / "slurmctld.log", *STATE.glob("*/slurmd.log")])
