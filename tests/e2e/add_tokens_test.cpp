@@ -124,6 +124,7 @@ TEST_CASE("a run gives a model rows for tokens that were added, and the export h
       folder, "generate " + (folder / "out") + " --chat --prompt far --max-tokens 3 --json");
   CHECK(parse_json<nlohmann::json>(generated)["prompt_tokens"] > 3);
 
+  if (tied) return;
   // The run goes on, and plan and doctor take its config.
   const std::string two = with_rows(folder) + "--set run.steps=2";
   ended_well(folder, train_still(folder, "tuned", two + " --resume auto --allow run.steps"));

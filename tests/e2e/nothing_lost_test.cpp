@@ -122,7 +122,8 @@ TEST_CASE("a run none of whose checkpoints is whole is refused, and loses none")
   CHECK(replaced.code == 0);
 }
 
-TEST_CASE("a run the bytes of whose last whole checkpoint changed is refused, and loses none") {
+TEST_CASE("a run the bytes of whose last whole checkpoint changed is refused, and loses none",
+          "[long]") {
   const LeftRun left;
   for (const long step : {4, 8}) {
     std::fstream file(checkpoint(left.run(), step) + "/state/layers.2.safetensors",
@@ -134,7 +135,8 @@ TEST_CASE("a run the bytes of whose last whole checkpoint changed is refused, an
                       "passed over: " + checkpoint(left.run(), 4), "none of the checkpoints in "});
 }
 
-TEST_CASE("checkpoints and metrics that cannot be read are refused by their name, and not lost") {
+TEST_CASE("checkpoints and metrics that cannot be read are refused by their name, and not lost",
+          "[long]") {
   if (skips_preload()) return;
   const LeftRun left;
   const std::string preload = "LD_PRELOAD=" + built("libfaulty_disk.so") + " ";

@@ -22,7 +22,7 @@ std::string train_in_vain(const Folder& folder, const std::string& data, const s
   return train_short(folder, "run",
                      data +
                          " --set optimizer.lr=1e-30 --set optimizer.warmup_steps=1 --set "
-                         "run.eval_every=2 --set run.patience=3"
+                         "run.eval_every=2 --set run.eval_batches=2 --set run.patience=3"
                          " --set checkpoint.every_steps=2 " +
                          more);
 }
@@ -81,7 +81,7 @@ TEST_CASE("a run that goes on counts validations on, and one out of patience is 
   check_ended_at(folder, train("--set run.steps=100 --set run.patience=5 --resume auto"), 12);
 }
 
-TEST_CASE("a run that goes back from a bad step counts as it had counted there") {
+TEST_CASE("a run that goes back from a bad step counts as it had counted there", "[long]") {
   const Folder folder;
   const std::string data = tokenize_text(folder);
   {
@@ -121,7 +121,8 @@ TEST_CASE("ranks run out of patience together", "[mpi]") {
   CHECK(names_in(folder / "run/checkpoints") == Names{"step-00000002", "step-00000008"});
 }
 
-TEST_CASE("a checkpoint that one rank alone was asked for at the end is saved by all", "[mpi]") {
+TEST_CASE("a checkpoint that one rank alone was asked for at the end is saved by all",
+          "[mpi][long]") {
   if (kSanitized) return;
   const Folder folder;
   const std::string data = tokenize_text(folder);

@@ -9,7 +9,8 @@
 
 namespace strata::test {
 
-TEST_CASE("a run does not go on with other data under the same name, unless it is told to") {
+TEST_CASE("a run does not go on with other data under the same name, unless it is told to",
+          "[long]") {
   const Folder folder;
   const std::string data = tokenize_text(folder) + " ";
   REQUIRE(strata(folder, train_short(folder, "reference", data)).code == 0);

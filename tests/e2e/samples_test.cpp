@@ -66,7 +66,7 @@ TEST_CASE("keys of samples that cannot be are refused by name") {
 }
 
 #ifdef STRATA_MPIEXEC
-TEST_CASE("ranks of processes draw together and one writes", "[mpi]") {
+TEST_CASE("ranks of processes draw together and one writes", "[mpi][long]") {
   const Folder folder;
   const std::string data = tokenize_text(folder) + kSamples + " --set run.dtype=f64 ";
   const Outcome two =

@@ -94,7 +94,7 @@ void check_requeued(const FakeSlurm& slurm, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("a signal while a checkpoint is loaded ends the load, and the run can go on") {
+TEST_CASE("a signal while a checkpoint is loaded ends the load, and the run can go on", "[long]") {
   if (skips_preload()) return;
   const Folder folder;
   REQUIRE(strata(folder, train_short(folder, "run", "")).code == 0);

@@ -103,7 +103,8 @@ TEST_CASE("text is tokenized, trained on and validated") {
     const Outcome trained =
         strata(folder, train_tiny(folder, mask,
                                   data +
-                                      " --set run.eval_every=2 --set run.steps=12 --set "
+                                      " --set run.eval_every=2 --set run.eval_batches=4 --set "
+                                      "run.steps=12 --set "
                                       "optimizer.lr=0.003 --set data.document_mask=" +
                                       mask));
     INFO(trained.text);
