@@ -33,8 +33,9 @@ double block_norm(const X* x, std::int64_t block, std::int64_t elements) {
 
 /// Computes every scalar in f64 and rounds it to A.
 template <class A>
-AdamWFactors<A> factors_of(const AdamWScalars& s, double weight_decay) {
-  return {.lr = static_cast<A>(s.lr),
+AdamWFactors<A> factors_of(const AdamWScalars& s, const AdamW& op) {
+  const double lr = s.lr * op.lr_factor;
+  return {.lr = static_cast<A>(lr),
           .beta1 = static_cast<A>(s.beta1),
           .one_minus_beta1 = static_cast<A>(1 - s.beta1),
           .beta2 = static_cast<A>(s.beta2),
@@ -43,7 +44,7 @@ AdamWFactors<A> factors_of(const AdamWScalars& s, double weight_decay) {
           .correction1 = static_cast<A>(s.correction1),
           .correction2 = static_cast<A>(s.correction2),
           .grad_factor = static_cast<A>(s.grad_factor),
-          .lr_decay = static_cast<A>(s.lr * weight_decay)};
+          .lr_decay = static_cast<A>(lr * op.weight_decay)};
 }
 
 }  // namespace
@@ -106,8 +107,8 @@ void execute(const Context& context, const AdamW& op) {
         .end = std::min(end * kBlock - skipped, elements),
         .rounding_key = random_bits(scalars.rounding_seed, op.rounding_stream, block),
         .rounding_begin = begin == 0 ? skipped : 0,
-        .f64 = factors_of<double>(scalars, op.weight_decay),
-        .f32 = factors_of<float>(scalars, op.weight_decay)};
+        .f64 = factors_of<double>(scalars, op),
+        .f32 = factors_of<float>(scalars, op)};
     if (!context.simd.adamw(range)) finite.store(false, std::memory_order_relaxed);
   };
   context.pool.parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {

@@ -19,7 +19,9 @@
 #include "strata/config/size_rules.h"
 #include "strata/data/mixture.h"
 #include "strata/model/families.h"
+#include "strata/model/layout.h"
 #include "strata/model/products.h"
+#include "strata/optimizer/parameter_groups.h"
 
 namespace strata {
 namespace {
@@ -214,6 +216,16 @@ void check_adapter(const RunConfig& c, ConfigProblems& problems) {
   check_base_format(*c.adapter, spec, problems);
 }
 
+/// Looks for the tensors that lists of the optimizer name, in a model without problems only.
+void check_groups(const RunConfig& c, ConfigProblems& problems) {
+  const OptimizerSection& o = c.optimizer;
+  if (!problems.empty() || (o.lr_factors.empty() && o.weight_decays.empty())) return;
+  OptimizerOptions options;
+  options.lr_factors = o.lr_factors;
+  options.weight_decays = o.weight_decays;
+  check_parameter_groups(make_layout(c.spec()), options, o.moment_dtype, problems);
+}
+
 /// Checks what the list of fields says of each key alone. That of the model, the model does.
 void check_each(RunConfig c, ConfigProblems& problems) {
   const FieldList sections = fields_of(c);
@@ -262,6 +274,7 @@ void RunConfig::validate(std::string_view source) const {
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
                          "belongs to schedule.spill \"auto\"; leave it out");
   if (adapter) check_adapter(*this, problems);
+  check_groups(*this, problems);
   problems.throw_if_any(source);
 }
 

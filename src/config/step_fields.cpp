@@ -100,6 +100,15 @@ void OptimizerSection::fields(FieldList& f) {
   f.add("decay_norms", decay_norms,
         "Lets norm weights and biases decay as well. Set it to repeat a recipe that does not tell "
         "them apart.");
+  f.add("lr_factors", lr_factors,
+        "Lists tensors with a learning rate of their own: names as strata inspect shows them, in "
+        "which * stands for any characters, with what lr is multiplied by, such as "
+        "[\"lm_head.weight=0.5\"]. The first entry that matches a tensor counts. Set it to let "
+        "some learn faster, as B of adapters ([\"*.lora_B.weight=16\"]), or not at all (0).");
+  f.add("weight_decays", weight_decays,
+        "Lists tensors with a weight decay of their own, in the form of optimizer.lr_factors; the "
+        "others have weight_decay, or none by decay_norms. Set [\"model.embed_tokens.weight=0\"] "
+        "for a recipe that does not let embeddings decay.");
   f.add("grad_clip", grad_clip,
         "Sets the largest global norm of the gradients, above which all are scaled down to it; "
         "null turns clipping off. 1 is usual; leave it out for the fastest updates, which need not "

@@ -4,15 +4,14 @@
 #include "strata/model/adapters.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "strata/base/text.h"
+#include "strata/model/named_value.h"
 #include "strata/ops/nf4_format.h"
 
 namespace strata {
@@ -35,28 +34,11 @@ bool means(std::string_view name, std::string_view module) {
   return module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
 }
 
-/// An entry of a pattern: the value of the modules that a name means.
-struct NamedValue {
-  std::string_view name;
-  double value = 0;
-};
-
-/// Returns the entry that a text such as "down_proj=16" is, or nothing if it is none.
-std::optional<NamedValue> parse_entry(std::string_view text) {
-  const std::size_t equals = text.find('=');
-  if (equals == text.npos || equals == 0) return std::nullopt;
-  NamedValue entry{.name = text.substr(0, equals)};
-  const char* const end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data() + equals + 1, end, entry.value);
-  if (error != std::errc{} || parsed != end || !std::isfinite(entry.value)) return std::nullopt;
-  return entry;
-}
-
 /// Returns the value that a pattern has for a module, or `otherwise` if it has none.
 double value_of(const std::vector<std::string>& pattern, std::string_view module,
                 double otherwise) {
   for (const std::string& text : pattern) {
-    const std::optional<NamedValue> entry = parse_entry(text);
+    const std::optional<NamedValue> entry = parse_named_value(text);
     if (entry && means(entry->name, module)) return entry->value;
   }
   return otherwise;
@@ -133,7 +115,7 @@ class AdapterCheck {
                      bool (*may_be)(double)) {
     std::vector<std::string_view> names;
     for (const std::string& text : pattern) {
-      const std::optional<NamedValue> entry = parse_entry(text);
+      const std::optional<NamedValue> entry = parse_named_value(text);
       if (entry && may_be(entry->value)) {
         names.push_back(entry->name);
       } else {

@@ -20,15 +20,16 @@ struct Element {
 };
 
 template <class A>
-Element<A> step(Element<A> e, A grad, const AdamWScalars& s, double weight_decay) {
+Element<A> step(Element<A> e, A grad, const AdamWScalars& s, const AdamW& op) {
   const A g = grad * static_cast<A>(s.grad_factor);
   e.m = std::fma(static_cast<A>(s.beta1), e.m, static_cast<A>(1 - s.beta1) * g);
   const A part = static_cast<A>(1 - s.beta2) * g;
   e.v = std::fma(static_cast<A>(s.beta2), e.v, part * g);
   const A root = std::sqrt(e.v / static_cast<A>(s.correction2));
   const A u = (e.m / static_cast<A>(s.correction1)) / (root + static_cast<A>(s.eps));
-  e.w = std::fma(-static_cast<A>(s.lr * weight_decay), e.w, e.w);
-  e.w = std::fma(-static_cast<A>(s.lr), u, e.w);
+  const double lr = s.lr * op.lr_factor;
+  e.w = std::fma(-static_cast<A>(lr * op.weight_decay), e.w, e.w);
+  e.w = std::fma(-static_cast<A>(lr), u, e.w);
   return e;
 }
 

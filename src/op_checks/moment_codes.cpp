@@ -121,8 +121,8 @@ struct CodedState {
     std::vector<float> new_m, new_v;
     std::vector<std::uint32_t> random_m, random_v;
     for (std::size_t i = 0; i < w.size(); ++i) {
-      const Element<float> next = step(Element<float>{w[i], m.value(i), v.value(i)},
-                                       static_cast<float>(grad[i]), s, op.weight_decay);
+      const Element<float> next =
+          step(Element<float>{w[i], m.value(i), v.value(i)}, static_cast<float>(grad[i]), s, op);
       w[i] = next.w;
       finite = finite && std::isfinite(next.w);
       new_m.push_back(next.m);
@@ -151,6 +151,7 @@ Outputs check_adamw_with_codes(OpRunner& runner, const AdamWCase& c) {
   op.v = runner.upload(state.v.codes, kMomentCode, {n});
   op.scale = runner.upload(interleaved(state.m.scales, state.v.scales), kMomentCode,
                            {(n + kMomentBlock - 1) / kMomentBlock, kMomentScales});
+  op.lr_factor = 0.7;
   op.weight_decay = 0.1;
   op.rounding_stream = 77;
   op.rounding_begin = c.rounding_begin;

@@ -37,6 +37,7 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
   upload_weights(runner, w, weight_dtype, op);
   op.m = runner.upload(m, moment_dtype, {n});
   op.v = runner.upload(v, moment_dtype, {n});
+  op.lr_factor = 0.7;
   op.weight_decay = 0.1;
   op.rounding_stream = 77;
   op.rounding_begin = rounding_begin;
@@ -49,7 +50,7 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
     op.scalars = static_cast<const AdamWScalars*>(runner.upload_bytes(&s, sizeof s));
     runner.run(op);
     for (std::size_t i = 0; i < state.size(); ++i) {
-      state[i] = step(state[i], static_cast<A>(grad[i]), s, op.weight_decay);
+      state[i] = step(state[i], static_cast<A>(grad[i]), s, op);
       all_finite = all_finite && std::isfinite(state[i].w);
       if (moment_dtype != DType::kBF16) continue;
       const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream,

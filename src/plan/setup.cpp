@@ -98,6 +98,8 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                  .eps = o.eps,
                  .weight_decay = o.weight_decay,
                  .decay_norms = o.decay_norms,
+                 .lr_factors = o.lr_factors,
+                 .weight_decays = o.weight_decays,
                  .grad_clip = o.grad_clip,
                  .timing = o.timing,
                  .on_bad_step = config.on_bad_step(),

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "strata/base/bytes.h"
+#include "strata/optimizer/parameter_groups.h"
 #include "strata/plan/sample_setup.h"
 #include "strata/plan/setup.h"
 
@@ -26,6 +27,14 @@ std::string products_text(const ModelSpec& spec) {
   if (codes == 0) return {};
   return "products in e4m3: those of " + std::to_string(codes) + " of " + std::to_string(linears) +
          " linears" + (all ? "" : ", gradients of weights in bf16") + "\n";
+}
+
+/// Returns a line about the tensors that have a learning rate or a decay of their own; empty if the
+/// config names none.
+std::string groups_text(const Setup& setup) {
+  const OptimizerOptions& o = setup.optimizer;
+  if (o.lr_factors.empty() && o.weight_decays.empty()) return {};
+  return "parameter groups: " + parameter_groups_text(*setup.model, o) + "\n";
 }
 
 }  // namespace
@@ -65,8 +74,9 @@ std::string Setup::to_string() const {
          "activations kept on the device, " + kept_text() +
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
-         " bytes per parameter over all ranks: " + state_text() + "\n" + saves_text() +
-         products_text(spec) + (samples ? "samples: " + samples_text(*samples) + "\n" : "") +
+         " bytes per parameter over all ranks: " + state_text() + "\n" + groups_text(*this) +
+         saves_text() + products_text(spec) +
+         (samples ? "samples: " + samples_text(*samples) + "\n" : "") +
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 

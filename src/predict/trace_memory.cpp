@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <vector>
 
 #include "strata/base/narrow.h"
+#include "strata/optimizer/parameter_groups.h"
 #include "strata/optimizer/state_shuttle.h"
 #include "strata/store/chunks.h"
 
@@ -31,6 +34,17 @@ constexpr std::int64_t kOfShuttleChunk = 12;
 constexpr std::int64_t kOfPass = 16;
 constexpr std::int64_t kOfStep = 32;
 
+/// Returns how many more runs of parameters there are than segments: each has updates of its own,
+/// an early one and another.
+std::int64_t further_runs(const ModelLayout& layout, const OptimizerOptions& options) {
+  std::int64_t more = 0;
+  for (const std::vector<ParameterRun>& runs : parameter_runs(layout, options)) {
+    more += std::ssize(runs);
+  }
+  for (const Block& block : layout.blocks) more -= std::ssize(block.segments);
+  return more;
+}
+
 std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + piece - 1) / piece; }
 
 }  // namespace
@@ -50,6 +64,8 @@ std::size_t most_trace_records(const TrainingLayout& s) {
     step += kOfBlockInStep + home * kOfGradientChunk +
             pieces(shard, StateShuttle::kChunk) * kOfShuttleChunk;
   }
+  const OptimizerOptions& o = s.optimizer;
+  if (!o.lr_factors.empty() || !o.weight_decays.empty()) step += 2 * further_runs(*s.model, o);
   return narrow<std::size_t>(kTracedSteps * (step + s.choices.passes * pass));
 }
 

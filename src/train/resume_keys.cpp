@@ -121,6 +121,8 @@ constexpr KeyRule kRules[] = {
     {"optimizer.eps", KeyEffect::kNumbers},
     {"optimizer.weight_decay", KeyEffect::kNumbers},
     {"optimizer.decay_norms", KeyEffect::kNumbers},
+    {"optimizer.lr_factors", KeyEffect::kNumbers},
+    {"optimizer.weight_decays", KeyEffect::kNumbers},
     {"optimizer.grad_clip", KeyEffect::kNumbers},
     {"optimizer.timing", KeyEffect::kFree},
     {"optimizer.deferred_units", KeyEffect::kFree},

@@ -17,6 +17,7 @@
 #include "strata/base/random.h"
 #include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
+#include "strata/optimizer/optimizer_options.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
 #include "support/catch.h"
@@ -47,7 +48,20 @@ struct Shard {
   int ranks = 1;
   DType dtype = DType::kF64;
   DType moment = DType::kBF16;
+  bool groups = false;  ///< tensors have numbers of their own
 };
+
+/// Returns what a rig's updates are told: of groups, whose first entry that matches counts, those
+/// that Numbers has.
+OptimizerOptions options_of(const Shard& shard) {
+  OptimizerOptions options;
+  options.weight_decay = kDecay;
+  if (!shard.groups) return options;
+  options.lr_factors = {"model.layers.1.self_attn.k_proj.weight=0.5", "model.layers.1.*attn.*=3",
+                        "*.k_proj.weight=7"};
+  options.weight_decays = {"*norm*=0.3", "model.layers.1.mlp.down_proj.weight=0", "*down*=0.7"};
+  return options;
+}
 
 StateChoices choices_of(Who who, const Shard& shard) {
   const bool shuttles = who == Who::kShuttleOnArrival || who == Who::kShuttleBeforeLoad;
@@ -80,9 +94,35 @@ const Segment* segment_of(const Block& block, std::int64_t element) {
   return found == block.segments.end() ? nullptr : &*found;
 }
 
+/// Returns the name of the tensor that holds an element of a segment.
+std::string tensor_of(const Segment& segment, std::int64_t element) {
+  std::int64_t end = segment.offset;
+  for (const SourceTensor& source : segment.sources) {
+    end += source.rows * segment.cols;
+    if (element < end) return source.name;
+  }
+  return "";
+}
+
+/// What a parameter has beside the numbers of the step.
+struct Numbers {
+  double lr_factor = 1;
+  double decay = 0;
+};
+Numbers numbers_of(const Block& block, std::int64_t element, bool groups) {
+  const Segment* segment = segment_of(block, element);
+  if (segment == nullptr) return {};
+  if (!groups) return {.decay = segment->decay ? kDecay : 0.0};
+  const std::string name = tensor_of(*segment, element);
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  return {.lr_factor = has("k_proj") ? 0.5 : (has("self_attn") ? 3.0 : 1.0),
+          .decay = has("norm") ? 0.3 : (has("down_proj") ? 0.0 : kDecay)};
+}
+
 /// The state of a shard in f64, as AdamW (Loshchilov and Hutter, 2019) leaves it.
 struct Reference {
   std::vector<double> w, m, v;
+  bool groups = false;
 
   void update(const Block& block, std::int64_t begin, const std::vector<double>& gradient,
               const AdamWScalars& n) {
@@ -91,9 +131,8 @@ struct Reference {
       m[i] = n.beta1 * m[i] + (1 - n.beta1) * g;
       v[i] = n.beta2 * v[i] + (1 - n.beta2) * g * g;
       const double step = m[i] / n.correction1 / (std::sqrt(v[i] / n.correction2) + n.eps);
-      const Segment* segment = segment_of(block, begin + static_cast<std::int64_t>(i));
-      const double decay = segment != nullptr && segment->decay ? kDecay : 0.0;
-      w[i] -= n.lr * decay * w[i] + n.lr * step;
+      const Numbers own = numbers_of(block, begin + static_cast<std::int64_t>(i), groups);
+      w[i] -= n.lr * own.lr_factor * (own.decay * w[i] + step);
     }
   }
 };
@@ -116,7 +155,7 @@ class Rig {
         state(layout, plan_state(layout, choices_of(who, shard)), machine.arenas()),
         weights(state, *machine.collectives().shard, machine.kernels(), machine.arenas(), 1),
         who_(who),
-        rule_(layout, {.weight_decay = kDecay}),
+        rule_(layout, options_of(shard)),
         slots_(machine.arenas(), Space::kDevice, "gradient", 1,
                state.block(kBlock).weight.bytes().bytes),
         scalars_(reinterpret_cast<AdamWScalars*>(
@@ -126,6 +165,7 @@ class Rig {
         updater_(make()) {
     state.initialize(3, 0.5, machine.pool());
     reference.w = state.master(kBlock);
+    reference.groups = shard.groups;
     reference.m = reference.v = std::vector<double>(reference.w.size(), 0.0);
   }
 
@@ -297,6 +337,17 @@ TEST_CASE("a rank updates the elements of its own shard, and decays those that a
     for (const int rank : {0, 1, 2}) {
       INFO("updater " << static_cast<int>(who) << ", rank " << rank);
       Rig rig(who, {.execution = Execution::kShuffled}, {.rank = rank, .ranks = 3});
+      for (int step = 0; step < 2; ++step) rig.step(step);
+      CHECK(rig.error() < kRounding);
+    }
+  }
+}
+
+TEST_CASE("tensors have the learning rate and the decay of the first entry that matches them") {
+  for (const Who who : kAll) {
+    for (const int rank : {0, 1, 2}) {
+      INFO("updater " << static_cast<int>(who) << ", rank " << rank);
+      Rig rig(who, {.execution = Execution::kShuffled}, {.rank = rank, .ranks = 3, .groups = true});
       for (int step = 0; step < 2; ++step) rig.step(step);
       CHECK(rig.error() < kRounding);
     }

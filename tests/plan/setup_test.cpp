@@ -57,6 +57,19 @@ std::size_t log_bytes(const Setup& s, BlockId block) {
 
 }  // namespace
 
+TEST_CASE("the plan says how many tensors have which learning rate and decay") {
+  RunConfig config = tiny_config();  // 3 layers, not tied
+  CHECK_THAT(make_setup(config, 0, 1, {}).to_string(), !ContainsSubstring("parameter groups"));
+  config.optimizer.weight_decay = 0.1;
+  config.optimizer.weight_decays = {"model.embed_tokens.weight=0"};
+  config.optimizer.lr_factors = {"*.k_proj.weight=0.5", "*.layers.0.*_proj.weight=2"};
+  CHECK_THAT(
+      make_setup(config, 0, 1, {}).to_string(),
+      ContainsSubstring("parameter groups: 3 tensors with weight decay 0.1 and lr times 0.5, "
+                        "8 tensors with weight decay 0, 13 tensors with weight decay 0.1, "
+                        "6 tensors with weight decay 0.1 and lr times 2\n"));
+}
+
 TEST_CASE("codes of products take what the widest linears need, and nothing without them") {
   RunConfig config = on_arrival_config(3);
   config.schedule.rows = 4;  // 28 tokens; C 20, F 27, queries 24, queries, keys and values 48

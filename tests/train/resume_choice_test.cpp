@@ -118,6 +118,8 @@ const std::map<std::string, Change> kNumberChanges{
     {"optimizer.eps", [](RunConfig& c) { c.optimizer.eps = 1; }},
     {"optimizer.weight_decay", [](RunConfig& c) { c.optimizer.weight_decay = 0; }},
     {"optimizer.decay_norms", [](RunConfig& c) { c.optimizer.decay_norms = true; }},
+    {"optimizer.lr_factors", [](RunConfig& c) { c.optimizer.lr_factors = {"*=2"}; }},
+    {"optimizer.weight_decays", [](RunConfig& c) { c.optimizer.weight_decays = {"*=0"}; }},
     {"optimizer.grad_clip", [](RunConfig& c) { c.optimizer.grad_clip = 3; }},
     {"optimizer.gradient_dtype", [](RunConfig& c) { c.optimizer.gradient_dtype = DType::kBF16; }},
     {"optimizer.moment_dtype", [](RunConfig& c) { c.optimizer.moment_dtype = DType::kBF16; }},

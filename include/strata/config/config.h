@@ -198,6 +198,8 @@ struct OptimizerSection {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;
+  std::vector<std::string> lr_factors;     ///< "lm_head.weight=0.5": of tensors; the first wins
+  std::vector<std::string> weight_decays;  ///< likewise
   std::optional<double> grad_clip;
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   std::optional<std::int64_t> deferred_units;

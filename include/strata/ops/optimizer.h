@@ -62,7 +62,8 @@ struct AdamWScalars {
 ///   u  = (m / correction1) / (sqrt(v / correction2) + eps)
 ///   w  = fma(-(lr * weight_decay), w, w)
 ///   w  = fma(-lr, u, w)
-/// with every scalar (also 1 - beta, lr * weight_decay) computed in f64 and rounded to A first.
+/// with every scalar (1 - beta and lr * weight_decay, too; lr is scalars->lr * lr_factor) computed
+/// in f64 and rounded to A first.
 /// bf16 weights are the high half of a split f32 master: bits(w) = (hi << 16) + sign-extended lo
 /// modulo 2^32; after the update hi = (bits + 0x8000) >> 16, lo = int16(bits - (hi << 16)).
 /// bf16 moments are widened on reading and rounded stochastically on writing; w is updated from the
@@ -89,6 +90,7 @@ struct AdamW {
                                           ///< exactly if m has codes
   ConstTensorView grad;                   ///< [n] bf16, f32 or f64
   const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
+  double lr_factor = 1;                   ///< of these parameters
   double weight_decay = 0;
   std::uint64_t rounding_stream = 0;  ///< which run of parameters this is part of, for rounding
   std::int64_t rounding_begin = 0;    ///< place of element 0 in that run, not negative

@@ -1,11 +1,15 @@
-// The rule knows how AdamW applies to a part of a block: which elements decay, and which random
-// stream rounds their moments. All updaters submit their updates through it, on whatever lane they
-// choose; the numbers do not depend on who calls. It is called by the submitting thread, does not
-// block, and keeps no state of a step.
+// The rule knows how AdamW applies to a part of a block: which learning rate and decay its elements
+// have, and which random stream rounds their moments. All updaters submit their updates through it,
+// on whatever lane they choose; the numbers do not depend on who calls. It is called by the
+// submitting thread, does not block, and keeps no state of a step.
 
 #pragma once
 
+#include <vector>
+
 #include "strata/ops/kernels.h"
+#include "strata/optimizer/optimizer_options.h"
+#include "strata/optimizer/parameter_groups.h"
 #include "strata/store/training_state.h"
 
 namespace strata {
@@ -13,10 +17,6 @@ namespace strata {
 /// Says how AdamW applies to blocks of one layout.
 class AdamWRule {
  public:
-  struct Options {
-    double weight_decay = 0.1;
-    bool decay_norms = false;  ///< decay norm weights and biases too
-  };
   /// These are what one submission needs beside the state.
   struct Numbers {
     const AdamWScalars* scalars = nullptr;  ///< read when the kernel runs
@@ -25,8 +25,8 @@ class AdamWRule {
   };
 
   /// The layout outlives the rule.
-  AdamWRule(const ModelLayout& layout, const Options& options)
-      : layout_(layout), options_(options) {}
+  AdamWRule(const ModelLayout& layout, const OptimizerOptions& options)
+      : runs_(parameter_runs(layout, options)) {}
 
   /// Submits on `lane` the update of `part`: a shard of the block, or a run of its elements that
   /// begins at part.begin. `gradient` has as many elements. The tensors are where `kernels` can
@@ -35,8 +35,7 @@ class AdamWRule {
               const ConstTensorView& gradient, const Numbers& numbers, const Tag& tag) const;
 
  private:
-  const ModelLayout& layout_;
-  Options options_;
+  PerBlock<std::vector<ParameterRun>> runs_;
 };
 
 }  // namespace strata

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/timing.h"
@@ -18,7 +20,9 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;
-  std::optional<double> grad_clip;                 ///< global L2 norm; not with kOnArrival
+  std::vector<std::string> lr_factors;     ///< "lm_head.weight=0.5": see parameter_groups.h
+  std::vector<std::string> weight_decays;  ///< likewise, in place of weight_decay and decay_norms
+  std::optional<double> grad_clip;         ///< global L2 norm; not with kOnArrival
   UpdateTiming timing = UpdateTiming::kBeforeUse;  ///< when a step is decided
   OnBadStep on_bad_step = OnBadStep::kSkip;        ///< not kSkip with kOnArrival
   int max_bad_steps = 3;                           ///< kSkip: so many in a row end the run

@@ -42,6 +42,7 @@ struct AdamWArguments {
   M* v;
   const G* grad;
   const AdamWScalars* scalars;
+  double lr_factor;
   double weight_decay;
   std::uint64_t rounding_stream;
   std::int64_t rounding_begin;
@@ -100,7 +101,7 @@ template <class W, class M, class G, int kCount>
 __global__ void __launch_bounds__(kAdamWThreads, kBlocksPerMultiprocessor)
     adamw(AdamWArguments<W, M, G> p) {
   __shared__ AdamWNumbers shared;
-  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p.weight_decay, p.rounding_stream);
+  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p);
   __syncthreads();
   const AdamWNumbers s = shared;
   if (!s.apply) return;
@@ -130,6 +131,7 @@ void enqueue(const Context& context, const AdamW& op) {
                                                 .v = data<M>(op.v),
                                                 .grad = data<G>(op.grad),
                                                 .scalars = op.scalars,
+                                                .lr_factor = op.lr_factor,
                                                 .weight_decay = op.weight_decay,
                                                 .rounding_stream = op.rounding_stream,
                                                 .rounding_begin = op.rounding_begin,

@@ -55,9 +55,11 @@ __device__ __forceinline__ std::uint32_t rounding_bits(std::uint64_t key, std::u
          static_cast<std::uint32_t>(key >> 32);
 }
 
-inline __device__ AdamWNumbers round_scalars(const AdamWScalars& s, double weight_decay,
-                                             std::uint64_t rounding_stream) {
-  return {.lr = __double2float_rn(s.lr),
+/// `p` are the arguments of a kernel.
+template <class Arguments>
+__device__ AdamWNumbers round_scalars(const AdamWScalars& s, const Arguments& p) {
+  const double lr = __dmul_rn(s.lr, p.lr_factor);
+  return {.lr = __double2float_rn(lr),
           .beta1 = __double2float_rn(s.beta1),
           .beta2 = __double2float_rn(s.beta2),
           .rest1 = __double2float_rn(__dsub_rn(1.0, s.beta1)),
@@ -66,8 +68,8 @@ inline __device__ AdamWNumbers round_scalars(const AdamWScalars& s, double weigh
           .correction1 = __double2float_rn(s.correction1),
           .correction2 = __double2float_rn(s.correction2),
           .grad_factor = __double2float_rn(s.grad_factor),
-          .decay = __double2float_rn(__dmul_rn(s.lr, weight_decay)),
-          .rounding = mix64(mix64(s.rounding_seed) ^ rounding_stream),
+          .decay = __double2float_rn(__dmul_rn(lr, p.weight_decay)),
+          .rounding = mix64(mix64(s.rounding_seed) ^ p.rounding_stream),
           .apply = s.apply != 0};
 }
 

@@ -36,6 +36,7 @@ struct CodedArguments {
   std::uint8_t* scale;
   const G* grad;
   const AdamWScalars* scalars;
+  double lr_factor;
   double weight_decay;
   std::uint64_t rounding_stream;
   std::int64_t rounding_begin;
@@ -222,7 +223,7 @@ template <class W, class G, bool kWide>
 __global__ void __launch_bounds__(kAdamWThreads, kBlocksPerMultiprocessor)
     adamw_codes(CodedArguments<W, G> p) {
   __shared__ AdamWNumbers shared;
-  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p.weight_decay, p.rounding_stream);
+  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p);
   __syncthreads();
   const AdamWNumbers s = shared;
   if (!s.apply) return;
@@ -258,6 +259,7 @@ void launch_adamw_codes(cudaStream_t stream, const AdamW& op) {
                                            .scale = data<std::uint8_t>(op.scale),
                                            .grad = data<G>(op.grad),
                                            .scalars = op.scalars,
+                                           .lr_factor = op.lr_factor,
                                            .weight_decay = op.weight_decay,
                                            .rounding_stream = op.rounding_stream,
                                            .rounding_begin = op.rounding_begin,
