@@ -1,7 +1,7 @@
-// This file has the squared norm, with and without a cast, and AdamW on the CPU, over blocks of
+// This file has the squared norm, with and without a cast, and updates on the CPU, over blocks of
 // 4096 elements; CpuKernels calls them through operators.h, on the host lane for the optimizer. The
 // bits are those of strata/ops/optimizer.h, on every instruction set and for any number of threads.
-// The arithmetic of AdamW is in simd/adamw.h and simd/adamw_codes.h.
+// The arithmetic of updates is in simd/adamw.h, simd/adamw_codes.h and simd/momentum.h.
 
 #include <atomic>
 
@@ -32,8 +32,8 @@ double block_norm(const X* x, std::int64_t block, std::int64_t elements) {
 }
 
 /// Computes every scalar in f64 and rounds it to A.
-template <class A>
-AdamWFactors<A> factors_of(const AdamWScalars& s, const AdamW& op) {
+template <class A, class Update>
+AdamWFactors<A> factors_of(const AdamWScalars& s, const Update& op) {
   const double lr = s.lr * op.lr_factor;
   return {.lr = static_cast<A>(lr),
           .beta1 = static_cast<A>(s.beta1),
@@ -45,6 +45,47 @@ AdamWFactors<A> factors_of(const AdamWScalars& s, const AdamW& op) {
           .correction2 = static_cast<A>(s.correction2),
           .grad_factor = static_cast<A>(s.grad_factor),
           .lr_decay = static_cast<A>(lr * op.weight_decay)};
+}
+
+/// Updates all parameters of an operator by `kernel`. `range` has the tensors that not every update
+/// has.
+template <class Update>
+void update(const Context& context, const Update& op, AdamWRange range,
+            bool (*kernel)(const AdamWRange&)) {
+  const AdamWScalars scalars = *op.scalars;
+  if (scalars.apply == 0) return;
+  const std::int64_t elements = op.weight.elements();
+  range.weight_dtype = op.weight.dtype;
+  range.grad_dtype = op.grad.dtype;
+  range.moment_dtype = op.m.dtype;
+  range.weight = op.weight.data;
+  range.low = static_cast<std::int16_t*>(op.low.data);
+  range.m = op.m.data;
+  range.grad = op.grad.data;
+  range.f64 = factors_of<double>(scalars, op);
+  range.f32 = factors_of<float>(scalars, op);
+  std::atomic<bool> finite{true};
+  // Every block of moments that are rounded has a key of its own; blocks are counted in the run
+  // that the elements are a part of.
+  const bool draws = op.m.dtype == DType::kBF16 || op.m.dtype == kMomentCode;
+  const std::int64_t skipped = draws ? op.rounding_begin % kBlock : 0;
+  const std::int64_t blocks = blocks_of(skipped + elements);
+  const std::int64_t blocks_at_once = draws ? 1 : blocks;
+  const auto update_blocks = [&](std::int64_t begin, std::int64_t end) {
+    const auto block = static_cast<std::uint64_t>(op.rounding_begin / kBlock + begin);
+    AdamWRange part = range;
+    part.begin = std::max<std::int64_t>(begin * kBlock - skipped, 0);
+    part.end = std::min(end * kBlock - skipped, elements);
+    part.rounding_key = random_bits(scalars.rounding_seed, op.rounding_stream, block);
+    part.rounding_begin = begin == 0 ? skipped : 0;
+    if (!kernel(part)) finite.store(false, std::memory_order_relaxed);
+  };
+  context.pool.parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; block += blocks_at_once) {
+      update_blocks(block, std::min(block + blocks_at_once, end));
+    }
+  });
+  if (!finite) *op.nonfinite.template as<std::int32_t>() = 1;
 }
 
 }  // namespace
@@ -81,42 +122,19 @@ void execute(const Context& context, const CastSquaredNorm& op) {
 }
 
 void execute(const Context& context, const AdamW& op) {
-  const AdamWScalars scalars = *op.scalars;
-  if (scalars.apply == 0) return;
-  const std::int64_t elements = op.weight.elements();
-  std::atomic<bool> finite{true};
-  // Every block of moments that are rounded has a key of its own; blocks are counted in the run
-  // that the elements are a part of.
-  const bool draws = op.m.dtype == DType::kBF16 || op.m.dtype == kMomentCode;
-  const std::int64_t skipped = draws ? op.rounding_begin % kBlock : 0;
-  const std::int64_t blocks = blocks_of(skipped + elements);
-  const std::int64_t blocks_at_once = draws ? 1 : blocks;
-  const auto update = [&](std::int64_t begin, std::int64_t end) {
-    const auto block = static_cast<std::uint64_t>(op.rounding_begin / kBlock + begin);
-    const AdamWRange range{
-        .weight_dtype = op.weight.dtype,
-        .grad_dtype = op.grad.dtype,
-        .moment_dtype = op.m.dtype,
-        .weight = op.weight.data,
-        .low = static_cast<std::int16_t*>(op.low.data),
-        .m = op.m.data,
-        .v = op.v.data,
-        .scale = static_cast<std::uint8_t*>(op.scale.data),
-        .grad = op.grad.data,
-        .begin = std::max<std::int64_t>(begin * kBlock - skipped, 0),
-        .end = std::min(end * kBlock - skipped, elements),
-        .rounding_key = random_bits(scalars.rounding_seed, op.rounding_stream, block),
-        .rounding_begin = begin == 0 ? skipped : 0,
-        .f64 = factors_of<double>(scalars, op),
-        .f32 = factors_of<float>(scalars, op)};
-    if (!context.simd.adamw(range)) finite.store(false, std::memory_order_relaxed);
-  };
-  context.pool.parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; block += blocks_at_once) {
-      update(block, std::min(block + blocks_at_once, end));
-    }
-  });
-  if (!finite) *op.nonfinite.as<std::int32_t>() = 1;
+  AdamWRange range;
+  range.v = op.v.data;
+  range.scale = static_cast<std::uint8_t*>(op.scale.data);
+  update(context, op, range, context.simd.adamw);
+}
+
+void execute(const Context& context, const Momentum& op) {
+  const SimdKernels& simd = context.simd;
+  switch (op.formula) {
+    case MomentumFormula::kLion: return update(context, op, AdamWRange{}, simd.lion);
+    case MomentumFormula::kSgd: return update(context, op, AdamWRange{}, simd.sgd);
+    case MomentumFormula::kNesterov: return update(context, op, AdamWRange{}, simd.nesterov);
+  }
 }
 
 }  // namespace strata::cpu

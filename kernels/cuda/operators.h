@@ -40,8 +40,8 @@ STRATA_FOR_EACH_OPERATOR(STRATA_DECLARE)
               apply(flash_forward) apply(flash_key_gradients) apply(flash_wide_key_gradients)      \
                   apply(fp8_columns) apply(fp8_columns_kept) apply(fused_append)                   \
                       apply(fused_linear) apply(head_norm) apply(head_norm_backward)               \
-                          apply(int8_kv) apply(invariant_matmul) apply(kv_cache) apply(nf4)        \
-                              apply(norm) apply(norm_backward) apply(partial_rows)                 \
+                          apply(int8_kv) apply(invariant_matmul) apply(kv_cache) apply(momentum)   \
+                              apply(nf4) apply(norm) apply(norm_backward) apply(partial_rows)      \
                                   apply(plain_matmul) apply(quantize) apply(rope) apply(sampling)  \
                                       apply(soft_cap) apply(squared_norm) apply(swiglu)
 #define STRATA_DECLARE(file) [[nodiscard]] const void* file##_module();

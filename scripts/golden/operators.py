@@ -341,6 +341,40 @@ def adamw(rng):
     }
 
 
+def sgd(rng):
+    """Four steps each; weights decay as AdamW's do, which PyTorch's SGD leaves to its caller."""
+    n, lrs, factors = 23, [1e-2, 3e-3, 1e-2, 2e-2], [1.0, 0.5, 0.25, 1.0]
+    momentum, decay = 0.9, 0.1
+
+    def case(nesterov):
+        def formula(x, _):
+            weight = torch.nn.Parameter(x["weight_before"].clone())
+            optimizer = torch.optim.SGD(
+                [weight], lr=lrs[0], momentum=momentum, nesterov=nesterov, foreach=False
+            )
+            for gradient, lr, factor in zip(x["grads"], lrs, factors):
+                optimizer.param_groups[0]["lr"] = lr
+                weight.grad = gradient * factor
+                with torch.no_grad():
+                    weight.mul_(1 - lr * decay)
+                optimizer.step()
+            return {"weight": weight, "m": optimizer.state[weight]["momentum_buffer"]}
+
+        return Case(
+            formula,
+            inputs={"weight_before": draw(rng, n), "grads": draw(rng, len(lrs), n, std=0.1)},
+            constants={
+                "lr": torch.tensor(lrs, dtype=torch.float64),
+                "grad_factor": torch.tensor(factors, dtype=torch.float64),
+                "momentum": scalar(momentum),
+                "weight_decay": scalar(decay),
+            },
+            accumulators=("weight", "m"),
+        )
+
+    return {"momentum": case(False), "nesterov": case(True)}
+
+
 def cast(rng):
     """Compared bit by bit: random patterns, ties, subnormals, overflow, infinity."""
     patterns = integers(rng, -(2**31), 2**31, 96).to(torch.int32)
@@ -369,6 +403,7 @@ def make(folder):
         matmul,
         squared_norm,
         adamw,
+        sgd,
     )
     for seed, operator in enumerate(operators):
         tensors = {}

@@ -93,7 +93,7 @@ StateFile state_file(const Block& block, const CheckpointTypes& types) {
   };
   if (types.bytes_of(StatePart::kLow) > 0) flat("low", DType::kI16, StatePart::kLow);
   flat("m", *types.moment, StatePart::kM);
-  flat("v", *types.moment, StatePart::kV);
+  if (types.bytes_of(StatePart::kV) > 0) flat("v", *types.moment, StatePart::kV);
   if (types.bytes_of(StatePart::kScale) > 0) {
     const std::int64_t blocks = (block.elements + kMomentBlock - 1) / kMomentBlock;
     file.tensor("scale", kMomentCode, {padded(blocks, StatePart::kScale), kMomentScales},
@@ -108,8 +108,8 @@ std::size_t CheckpointTypes::bytes_of(StatePart part) const {
   switch (part) {
     case StatePart::kWeight: return size_of(weight);
     case StatePart::kLow: return moment && weight == DType::kBF16 ? size_of(DType::kI16) : 0;
-    case StatePart::kM:
-    case StatePart::kV: return moment ? size_of(*moment) : 0;
+    case StatePart::kM: return moment ? size_of(*moment) : 0;
+    case StatePart::kV: return moment && moments > 1 ? size_of(*moment) : 0;
     case StatePart::kScale: return moment == kMomentCode ? kMomentScales : 0;
   }
   return 0;

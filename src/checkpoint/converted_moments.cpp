@@ -32,6 +32,7 @@ std::optional<ConvertedMoments> converted_moments(const BlockState& from, std::i
   std::vector<std::uint8_t> scales(static_cast<std::size_t>(blocks * kMomentScales));
   bool finite = true;
   for (const Moment moment : {Moment::kFirst, Moment::kSecond}) {
+    if (moment == Moment::kSecond && !from.v) continue;
     const std::vector<double> values = values_of(from, moment, count);
     std::vector<std::byte>& bytes = moment == Moment::kFirst ? result.m : result.v;
     bytes.resize(values.size() * size_of(to));

@@ -11,7 +11,8 @@
 
 namespace strata {
 
-/// The bytes of m and v in some dtype, and of their scales if that is kMomentCode.
+/// The bytes of m and v in some dtype, and of their scales if that is kMomentCode. Without v there
+/// are none of it.
 struct ConvertedMoments {
   std::vector<std::byte> m, v, scale;
 };

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "checkpoint/converted_moments.h"
+#include "checkpoint/state_range.h"
 #include "checkpoint/verified_file.h"
 #include "strata/base/convert.h"
 #include "strata/base/error.h"
@@ -31,14 +32,6 @@ namespace {
 
 /// So many elements are converted at a time: 16 Mi, of which 12 bytes each are read.
 constexpr std::int64_t kRange = std::int64_t{1} << 24;
-
-constexpr std::array kParts{StatePart::kWeight, StatePart::kLow, StatePart::kM, StatePart::kV,
-                            StatePart::kScale};
-
-/// Returns the entries of a part that so many elements from the first of an entry on have.
-std::int64_t entries_of(StatePart part, std::int64_t elements) {
-  return (elements + elements_of_entry(part) - 1) / elements_of_entry(part);
-}
 
 std::byte* data_of(const BlockState& state, StatePart part) {
   return static_cast<std::byte*>((state.*kUpdatedTensors[static_cast<std::size_t>(part)]).data);
@@ -58,6 +51,10 @@ class Loader {
     if (manifest.types.are_weights_alone()) {
       throw IoError(checkpoint.string() +
                     ": holds weights alone, and a run goes on from a whole state");
+    }
+    if (manifest.types.moments != state.plan().moments) {
+      throw IoError(checkpoint.string() +
+                    ": holds the moments of another optimizer; set optimizer.kind as it was");
     }
     for (const ManifestFile& file : manifest.files) files_of_[file.path] = &file;
     for (const BlockId b : layout_.blocks.ids()) {  // before anything is changed
@@ -137,7 +134,7 @@ class Loader {
       read(b, home, home.begin, count);
       return;
     }
-    Range range(types(), std::min(count, kRange));
+    const StateRange range(types(), std::min(count, kRange));
     for (std::int64_t done = 0; done < count; done += kRange) {
       const std::int64_t n = std::min(kRange, count - done);
       BlockState raw = range.state();
@@ -148,30 +145,6 @@ class Loader {
       convert(b, raw, done, n);
     }
   }
-
-  /// Host memory for a range of all parts, in the checkpoint's types.
-  class Range {
-   public:
-    Range(const CheckpointTypes& types, std::int64_t count) {
-      const DType moment = types.moment.value();
-      const std::array<DType, 5> dtypes{types.weight, DType::kI16, moment, moment, kMomentCode};
-      for (const StatePart part : kParts) {
-        const auto i = static_cast<std::size_t>(part);
-        const std::int64_t entries = entries_of(part, count);
-        const std::size_t bytes = types.bytes_of(part) * static_cast<std::size_t>(entries);
-        if (bytes == 0) continue;
-        memory_[i] = std::make_unique_for_overwrite<std::byte[]>(bytes);
-        const Shape shape =
-            part == StatePart::kScale ? Shape{entries, kMomentScales} : Shape{entries};
-        state_.*kUpdatedTensors[i] = TensorView(memory_[i].get(), dtypes[i], shape);
-      }
-    }
-    [[nodiscard]] const BlockState& state() const { return state_; }
-
-   private:
-    std::array<std::unique_ptr<std::byte[]>, 5> memory_;
-    BlockState state_;
-  };
 
   /// Reads elements [begin, begin + count) of a block to `to`, whose tensors begin at to.begin.
   void read(BlockId b, const BlockState& to, std::int64_t begin, std::int64_t count) {
@@ -240,6 +213,7 @@ class Loader {
   void convert(BlockId b, const BlockState& raw, std::int64_t done, std::int64_t count) {
     const BlockState& home = state_.block(b);
     const auto bytes_of = [count](const TensorView& view) {
+      if (!view) return std::span<const std::byte>();
       return std::span(static_cast<const std::byte*>(view.data),
                        static_cast<std::size_t>(count) * size_of(view.dtype));
     };
@@ -264,11 +238,12 @@ class Loader {
     write_moments(b, done, moments->m, moments->v, moments->scale);
   }
 
-  /// Writes moments from element `done` of the shard on; `scales` is empty unless they are codes.
+  /// Writes moments from element `done` of the shard on; `v` is empty if there is one, and `scales`
+  /// unless they are codes.
   void write_moments(BlockId b, std::int64_t done, std::span<const std::byte> m,
                      std::span<const std::byte> v, std::span<const std::byte> scales) {
     state_.write(b, &BlockState::m, done, m);
-    state_.write(b, &BlockState::v, done, v);
+    if (!v.empty()) state_.write(b, &BlockState::v, done, v);
     if (!scales.empty()) state_.write(b, &BlockState::scale, done / kMomentBlock, scales);
   }
 

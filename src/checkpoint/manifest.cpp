@@ -155,6 +155,13 @@ BaseWeights read_base(Members& outer) {
   return base;
 }
 
+/// Reads how many moments a parameter has. Manifests say it where there are not two.
+int read_moments(Members& members) {
+  const std::int64_t moments = members.count("moments");
+  if (moments < 1 || moments > 2) refuse_manifest("moments", "must be 1 or 2");
+  return static_cast<int>(moments);
+}
+
 Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
@@ -190,6 +197,7 @@ Manifest read(const Json& json) {
   if (json.contains("base")) manifest.base = read_base(members);
   manifest.types.weight = members.dtype("weight", kWeightTypes);
   manifest.types.moment = members.dtype_or_null("moment", kMomentTypes);
+  if (json.contains("moments")) manifest.types.moments = read_moments(members);
   for (const Json& file : members.list("files")) {
     manifest.files.push_back(
         read_file(file, "files[" + std::to_string(manifest.files.size()) + "]"));

@@ -90,7 +90,7 @@ BlockState in_passage(const ModelLayout& layout, const StatePlan& plan, BlockId 
   BlockState copy;
   copy.begin = shape[0] * plan.rank;
   copy.m = next(plan.moment);  // the widest first: all are aligned then
-  copy.v = next(plan.moment);
+  if (plan.moments > 1) copy.v = next(plan.moment);
   copy.weight = next(plan.compute);
   if (plan.compute == DType::kBF16) copy.low = next(DType::kI16);
   if (plan.moment == kMomentCode) copy.scale = next_of(kMomentCode, scales_shape(shape[0]));
@@ -109,7 +109,9 @@ BlockState take_copy(const ModelLayout& layout, const StatePlan& plan, BlockId b
     copy.low = memory.tensor(space, "checkpoint.staging", DType::kI16, shape);
   }
   copy.m = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
-  copy.v = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
+  if (plan.moments > 1) {
+    copy.v = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
+  }
   if (plan.moment == kMomentCode) {
     copy.scale = memory.tensor(space, "checkpoint.staging", kMomentCode, scales_shape(shape[0]));
   }

@@ -16,7 +16,7 @@
 namespace strata {
 
 CheckpointTypes checkpoint_types(const StatePlan& plan) {
-  return {.weight = plan.compute, .moment = plan.moment};
+  return {.weight = plan.compute, .moment = plan.moment, .moments = plan.moments};
 }
 
 std::vector<BlockId> update_order(const StatePlan& plan) {

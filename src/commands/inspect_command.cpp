@@ -138,7 +138,8 @@ std::string dtypes_text(const CheckpointTypes& types) {
   std::string text = "weights " + std::string(name_of(types.weight));
   if (types.are_weights_alone()) return text + " alone";
   if (types.bytes_of(StatePart::kLow) > 0) text += " with low halves (f32 together)";
-  return text + ", moments " + std::string(moment_name(*types.moment));
+  return text + (types.moments == 1 ? ", moment " : ", moments ") +
+         std::string(moment_name(*types.moment));
 }
 
 std::string loss_text(const Manifest& manifest) {

@@ -82,19 +82,32 @@ void ScheduleSection::fields(FieldList& f) {
 }
 
 void OptimizerSection::fields(FieldList& f) {
+  f.choice("kind", kind, kOptimizerKindNames,
+           "Says which optimizer updates parameters: adamw has two moments, lion and sgd (with "
+           "momentum) have one, which saves 4 bytes per parameter, or 2 in bf16. Take lion with a "
+           "third to a tenth of AdamW's lr and three to ten times its weight_decay; all of them "
+           "decay weights as AdamW does.");
   f.add("lr", lr,
         "Sets the peak learning rate, reached at the end of the warm-up. Lower it if the loss "
         "jumps or stops being finite.")
       .at_least(0);
   f.add("betas", betas,
         "Sets AdamW's decay rates of the first and the second moment, in [0, 1). Lower the second "
-        "if the loss jumps after unusual batches.");
+        "if the loss jumps after unusual batches. Of lion the first mixes moment and gradient for "
+        "the update, the second for the moment; [0.9, 0.99] is usual there.");
+  f.add("momentum", momentum,
+        "Sets the share of sgd's moment that stays in a step, in [0, 1): m = momentum * m + "
+        "gradient. Raise it where gradients are noisy.")
+      .from(0, 1);
+  f.add("nesterov", nesterov,
+        "Lets sgd update by gradient + momentum * m, Nesterov's look ahead, in place of m. Set it "
+        "to repeat a recipe that has it.");
   f.add("eps", eps,
         "Sets AdamW's epsilon, which is added to the root of the second moment. Raise it to take "
         "smaller steps where gradients are tiny.")
       .above(0);
   f.add("weight_decay", weight_decay,
-        "Sets AdamW's decoupled weight decay, which a step multiplies by its learning rate; 0 "
+        "Sets the decoupled weight decay, which a step multiplies by its learning rate; 0 "
         "turns it off. Raise it if the validation loss rises while the training loss falls.")
       .at_least(0);
   f.add("decay_norms", decay_norms,
@@ -133,7 +146,7 @@ void OptimizerSection::fields(FieldList& f) {
            "f32 is f64 in f64 runs. auto takes bf16 where run.dtype is bf16, else f32. Take f32 to "
            "have them not rounded on their way to the optimizer.");
   f.choice("moment_dtype", moment_dtype, kMomentDTypeNames,
-           "Says which type AdamW's two moments have: f32 takes 8 bytes per parameter for both and "
+           "Says which type moments have: f32 takes 8 bytes per parameter for AdamW's two and "
            "is f64 in f64 runs, bf16 takes 4, 8bit takes 2 and shares scales among 64 parameters. "
            "The latter two are rounded stochastically. Take bf16, then 8bit, where host memory, or "
            "its bandwidth, is short.");

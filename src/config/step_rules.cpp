@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/rules.h"
+#include "strata/ops/moment_codes.h"
 
 namespace strata {
 
@@ -76,11 +77,31 @@ void check_gradient_ring(const RunConfig& c, Rules r) {
               "next forward, one that is filled and one that is read");
 }
 
+/// Refuses numbers that the optimizer does not have, so that nobody believes in them.
+void check_kind(const OptimizerSection& o, Rules& r) {
+  const OptimizerSection defaults;
+  const bool sgd = o.kind == OptimizerKind::kSgd;
+  r.refuse_if(!sgd && o.momentum != defaults.momentum, "momentum",
+              "belongs to optimizer.kind \"sgd\"; set optimizer.betas or leave it out");
+  r.refuse_if(!sgd && o.nesterov, "nesterov", "belongs to optimizer.kind \"sgd\"; leave it out");
+  r.refuse_if(sgd && !(o.momentum < 1), "momentum", "must be in [0, 1)");
+  r.refuse_if(sgd && o.nesterov && o.momentum == 0, "nesterov",
+              "looks ahead by optimizer.momentum, which is 0; raise it or set this to false");
+  r.refuse_if(sgd && o.betas != defaults.betas, "betas",
+              "are not sgd's; set optimizer.momentum and leave them out");
+  r.refuse_if(o.kind != OptimizerKind::kAdamW && o.eps != defaults.eps, "eps",
+              "belongs to optimizer.kind \"adamw\"; leave it out");
+  r.refuse_if(o.kind != OptimizerKind::kAdamW && o.moment_dtype == kMomentCode, "moment_dtype",
+              "8bit is a format of AdamW's two moments together; set it to \"bf16\", or "
+              "optimizer.kind to \"adamw\"");
+}
+
 void check_optimizer(const RunConfig& c, Rules r) {
   const OptimizerSection& o = c.optimizer;
   for (const double beta : o.betas) {
     r.refuse_if(!(beta >= 0 && beta < 1), "betas", "must both be in [0, 1)");
   }
+  check_kind(o, r);
   const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
   r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
               "needs the norm of all gradients before the first update, which on_arrival does not "

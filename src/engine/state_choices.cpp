@@ -113,6 +113,7 @@ StatePlan without_speculation(const ModelLayout& layout, const StateChoices& cho
   StatePlan plan{.compute = choices.compute,
                  .gradient = choices.gradient,
                  .moment = choices.compute == DType::kF64 ? DType::kF64 : choices.moment,
+                 .moments = choices.moments,
                  .rank = choices.rank,
                  .ranks = choices.ranks,
                  .replica = choices.replica,

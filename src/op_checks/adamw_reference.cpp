@@ -1,4 +1,4 @@
-// Draws the numbers of checks of AdamW, and compares weights in one piece and in halves.
+// Draws the numbers of checks of updates, and compares weights in one piece and in halves.
 
 #include "op_checks/adamw_reference.h"
 
@@ -63,7 +63,8 @@ AdamWScalars scalars_of_update(int t) {
   return s;
 }
 
-void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, AdamW& op) {
+template <class Update>
+void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, Update& op) {
   const auto n = static_cast<std::int64_t>(w.size());
   if (dtype != DType::kBF16) {
     op.weight = runner.upload(w, dtype, {n});
@@ -78,7 +79,8 @@ void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype,
   op.low = runner.upload(low, DType::kI16, {n});
 }
 
-void require_weights(OpRunner& runner, const AdamW& op, const std::vector<double>& w,
+template <class Update>
+void require_weights(OpRunner& runner, const Update& op, const std::vector<double>& w,
                      bool all_finite) {
   std::vector<double> got = runner.download(op.weight);
   if (op.weight.dtype == DType::kBF16) {
@@ -100,5 +102,10 @@ void require_weights(OpRunner& runner, const AdamW& op, const std::vector<double
     runner.fail("said wrongly whether everything is finite");
   }
 }
+
+template void upload_weights(OpRunner&, const std::vector<double>&, DType, AdamW&);
+template void upload_weights(OpRunner&, const std::vector<double>&, DType, Momentum&);
+template void require_weights(OpRunner&, const AdamW&, const std::vector<double>&, bool);
+template void require_weights(OpRunner&, const Momentum&, const std::vector<double>&, bool);
 
 }  // namespace strata

@@ -1,8 +1,9 @@
-// What the checks of AdamW share: the sequence of operations of strata/ops/optimizer.h, written
-// with std::fma for one number at a time, and how weights are placed and compared.
+// What the checks of updates share: AdamW's sequence of operations of strata/ops/optimizer.h,
+// written with std::fma for one number at a time, and how weights are placed and compared.
 
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,14 @@ Element<A> step(Element<A> e, A grad, const AdamWScalars& s, const AdamW& op) {
 
 /// r of strata/ops/optimizer.h.
 [[nodiscard]] std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std::size_t i);
+/// x as bf16, up in magnitude if its lower 16 bits and the random ones carry.
+template <class A>
+A stochastic(A x, std::uint32_t random) {
+  if (!std::isfinite(x)) return x;
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+  const std::uint32_t carry = (bits & 0xffffu) + random > 0xffffu ? 0x10000u : 0u;
+  return static_cast<A>(std::bit_cast<float>((bits & 0xffff0000u) + carry));
+}
 
 /// Returns numbers of all magnitudes: normal ones, and every 8th denormal, tiny, huge, infinite or
 /// NaN.
@@ -44,11 +53,13 @@ Element<A> step(Element<A> e, A grad, const AdamWScalars& s, const AdamW& op) {
 /// Returns the scalars of update t, counted from 1. The second one clips.
 [[nodiscard]] AdamWScalars scalars_of_update(int t);
 
-/// Gives `op` weights, in halves if `dtype` is bf16.
-void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, AdamW& op);
+/// Gives an update weights, in halves if `dtype` is bf16. Update is AdamW or Momentum.
+template <class Update>
+void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, Update& op);
 /// Requires that the weights have become `w`, and that the operator said whether everything it
 /// wrote is finite. The payload of a NaN is not part of the contract.
-void require_weights(OpRunner& runner, const AdamW& op, const std::vector<double>& w,
+template <class Update>
+void require_weights(OpRunner& runner, const Update& op, const std::vector<double>& w,
                      bool all_finite);
 
 /// check_adamw with moments in 8 bits.

@@ -127,6 +127,12 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
           add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, other, grad, n}); });
         }
         add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, kMomentCode, other, n}); });
+        add("momentum" + suffix, [=](OpRunner& r) {
+          for (const auto formula :
+               {MomentumFormula::kLion, MomentumFormula::kSgd, MomentumFormula::kNesterov}) {
+            check_momentum(r, formula, {dtype, other, dtype, n});
+          }
+        });
       }
     }
     for (const MatmulCase& c : shapes.products) {

@@ -1,4 +1,4 @@
-// Checks of AdamW, compared bit by bit with the written sequence of operations.
+// Checks of updates, compared bit by bit with the written sequences of operations.
 
 #include <bit>
 #include <cmath>
@@ -11,15 +11,6 @@
 namespace strata {
 
 namespace {
-
-/// x as bf16, up in magnitude if its lower 16 bits and the random ones carry.
-template <class A>
-A stochastic(A x, std::uint32_t random) {
-  if (!std::isfinite(x)) return x;
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
-  const std::uint32_t carry = (bits & 0xffffu) + random > 0xffffu ? 0x10000u : 0u;
-  return static_cast<A>(std::bit_cast<float>((bits & 0xffff0000u) + carry));
-}
 
 template <class A>
 Outputs check_as(OpRunner& runner, const AdamWCase& c) {
@@ -71,6 +62,74 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
   return runner.outputs();
 }
 
+/// Moves an element by an optimizer with one moment, by the formulas of strata/ops/optimizer.h.
+template <class A>
+Element<A> moved(MomentumFormula formula, Element<A> e, A grad, const AdamWScalars& s,
+                 const Momentum& op) {
+  const A g = grad * static_cast<A>(s.grad_factor);
+  const A beta1 = static_cast<A>(s.beta1);
+  A u = 0;
+  if (formula == MomentumFormula::kLion) {
+    const A mixed = std::fma(beta1, e.m, static_cast<A>(1 - s.beta1) * g);
+    u = mixed;
+    if (mixed > 0) u = 1;
+    if (mixed < 0) u = -1;
+    e.m = std::fma(static_cast<A>(s.beta2), e.m, static_cast<A>(1 - s.beta2) * g);
+  } else {
+    e.m = std::fma(beta1, e.m, g);
+    u = formula == MomentumFormula::kNesterov ? std::fma(beta1, e.m, g) : e.m;
+  }
+  const double lr = s.lr * op.lr_factor;
+  e.w = std::fma(-static_cast<A>(lr * op.weight_decay), e.w, e.w);
+  e.w = std::fma(-static_cast<A>(lr), u, e.w);
+  return e;
+}
+
+template <class A>
+Outputs check_momentum_as(OpRunner& runner, MomentumFormula formula, const AdamWCase& c) {
+  const auto [weight_dtype, moment_dtype, grad_dtype, n, rounding_begin] = c;
+  std::vector<double> w = wild_values(1, n, kDTypeOf<A>, false);
+  for (double& x : w) x = weight_dtype == DType::kBF16 && std::isnan(x) ? 1.5 : x;
+  const auto m = wild_values(2, n, moment_dtype, false);
+  std::vector<Element<A>> state(w.size());
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    state[i] = {static_cast<A>(w[i]), static_cast<A>(m[i]), 0};
+  }
+  Momentum op;
+  op.formula = formula;
+  upload_weights(runner, w, weight_dtype, op);
+  op.m = runner.upload(m, moment_dtype, {n});
+  op.lr_factor = 0.7;
+  op.weight_decay = 0.1;
+  op.rounding_stream = 77;
+  op.rounding_begin = rounding_begin;
+  op.nonfinite = runner.upload({0}, DType::kI32, {1});
+  bool all_finite = true;
+  for (int t = 1; t <= 3; ++t) {
+    const AdamWScalars s = scalars_of_update(t);
+    const auto grad = wild_values(static_cast<std::uint64_t>(10 + t), n, grad_dtype, false);
+    op.grad = runner.upload(grad, grad_dtype, {n});
+    op.scalars = static_cast<const AdamWScalars*>(runner.upload_bytes(&s, sizeof s));
+    runner.run(op);
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      state[i] = moved(formula, state[i], static_cast<A>(grad[i]), s, op);
+      all_finite = all_finite && std::isfinite(state[i].w);
+      if (moment_dtype != DType::kBF16) continue;
+      const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream,
+                                                 static_cast<std::size_t>(rounding_begin) + i);
+      state[i].m = stochastic(state[i].m, random % 0x10000u);
+    }
+  }
+  std::vector<double> expected_w, expected_m;
+  for (const Element<A>& e : state) {
+    expected_w.push_back(static_cast<double>(e.w));
+    expected_m.push_back(static_cast<double>(e.m));
+  }
+  runner.require_equal("m", op.m, expected_m);
+  require_weights(runner, op, expected_w, all_finite);
+  return runner.outputs();
+}
+
 }  // namespace
 
 Outputs check_adamw(OpRunner& runner, const AdamWCase& c) {
@@ -79,6 +138,14 @@ Outputs check_adamw(OpRunner& runner, const AdamWCase& c) {
                            c.rounding_begin));
   if (c.moments == kMomentCode) return check_adamw_with_codes(runner, c);
   return c.weight == DType::kF64 ? check_as<double>(runner, c) : check_as<float>(runner, c);
+}
+
+Outputs check_momentum(OpRunner& runner, MomentumFormula formula, const AdamWCase& c) {
+  runner.reset(fmt::format("formula {}, {} {} weights, {} moments, {} gradients, from {}",
+                           static_cast<int>(formula), c.elements, name_of(c.weight),
+                           moment_name(c.moments), name_of(c.grad), c.rounding_begin));
+  return c.weight == DType::kF64 ? check_momentum_as<double>(runner, formula, c)
+                                 : check_momentum_as<float>(runner, formula, c);
 }
 
 }  // namespace strata

@@ -1,5 +1,5 @@
-// Checks the tensors of squared norms and AdamW and lists the bytes that they touch. Kernels are in
-// kernels/cpu/optimizer.cpp and in two files of kernels/cuda/optimizer.
+// Checks the tensors of squared norms and updates and lists the bytes that they touch. Kernels are
+// in kernels/cpu/optimizer.cpp and in kernels/cuda/optimizer.
 
 #include "strata/ops/optimizer.h"
 
@@ -31,18 +31,38 @@ void CastSquaredNorm::check() const {
 
 Accesses CastSquaredNorm::accesses() const { return {{x.bytes()}, {y.bytes(), partial.bytes()}}; }
 
+namespace {
+
+/// Checks what all updates have: masters, a gradient, numbers and a flag.
+template <class Update>
+void check_update(const Checker& c, const Update& u) {
+  c.rank("weight", u.weight, 1);
+  c.compute_dtype("weight", u.weight);
+  c.contiguous("weight", u.weight);
+  const Shape& shape = u.weight.shape;
+  if (u.weight.dtype == DType::kBF16) {
+    c.matches_contiguous("low", u.low, shape, DType::kI16);
+  } else {
+    c.require(!u.low, "low", "must be absent: only bf16 weights are split");
+  }
+  c.compute_dtype("grad", u.grad);
+  c.matches_contiguous("grad", u.grad, shape, u.grad.dtype);
+  c.require(u.scalars != nullptr, "scalars", "are missing");
+  c.require(u.rounding_begin >= 0, "rounding_begin", "must not be negative");
+  c.matches_contiguous("nonfinite", u.nonfinite, {1}, DType::kI32);
+}
+
+ByteRange bytes_of(const AdamWScalars* scalars) {
+  return {reinterpret_cast<const std::byte*>(scalars), sizeof(AdamWScalars)};
+}
+
+}  // namespace
+
 void AdamW::check() const {
   const Checker c(kName);
-  c.rank("weight", weight, 1);
-  c.compute_dtype("weight", weight);
-  c.contiguous("weight", weight);
+  check_update(c, *this);
   const Shape& shape = weight.shape;
   const DType accumulator = accumulator_of(weight.dtype);
-  if (weight.dtype == DType::kBF16) {
-    c.matches_contiguous("low", low, shape, DType::kI16);
-  } else {
-    c.require(!low, "low", "must be absent: only bf16 weights are split");
-  }
   const bool small = m.dtype == DType::kBF16 || m.dtype == kMomentCode;
   c.matches_contiguous("m", m, shape, small && accumulator == DType::kF32 ? m.dtype : accumulator);
   c.matches_contiguous("v", v, shape, m.dtype);
@@ -53,17 +73,25 @@ void AdamW::check() const {
   } else {
     c.require(!scale, "scale", "must be absent: only codes have scales");
   }
-  c.compute_dtype("grad", grad);
-  c.matches_contiguous("grad", grad, shape, grad.dtype);
-  c.require(scalars != nullptr, "scalars", "are missing");
-  c.require(rounding_begin >= 0, "rounding_begin", "must not be negative");
-  c.matches_contiguous("nonfinite", nonfinite, {1}, DType::kI32);
 }
 
 Accesses AdamW::accesses() const {
-  const ByteRange numbers{reinterpret_cast<const std::byte*>(scalars), sizeof(AdamWScalars)};
-  return {{weight.bytes(), low.bytes(), m.bytes(), v.bytes(), scale.bytes(), grad.bytes(), numbers},
+  return {{weight.bytes(), low.bytes(), m.bytes(), v.bytes(), scale.bytes(), grad.bytes(),
+           bytes_of(scalars)},
           {weight.bytes(), low.bytes(), m.bytes(), v.bytes(), scale.bytes(), nonfinite.bytes()}};
+}
+
+void Momentum::check() const {
+  const Checker c(kName);
+  check_update(c, *this);
+  const DType accumulator = accumulator_of(weight.dtype);
+  const bool small = m.dtype == DType::kBF16 && accumulator == DType::kF32;
+  c.matches_contiguous("m", m, weight.shape, small ? m.dtype : accumulator);
+}
+
+Accesses Momentum::accesses() const {
+  return {{weight.bytes(), low.bytes(), m.bytes(), grad.bytes(), bytes_of(scalars)},
+          {weight.bytes(), low.bytes(), m.bytes(), nonfinite.bytes()}};
 }
 
 }  // namespace strata

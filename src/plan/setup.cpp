@@ -35,6 +35,7 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
           .gradient = given.gradient_dtype(),
           .moment = o.moment_dtype,
           .base_form = given.adapter ? given.adapter->base_format : Form::kPlain,
+          .moments = moments_of(o.kind),
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
               to_int(std::min(o.gradient_ring.value_or(0), given.model.llama.num_hidden_layers)),
@@ -93,8 +94,10 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   constexpr int kWeightSlots = 3;  // one computes while two load
   s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
   s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));
-  s.optimizer = {.beta1 = o.betas[0],
+  s.optimizer = {.kind = o.kind,
+                 .beta1 = o.kind == OptimizerKind::kSgd ? o.momentum : o.betas[0],
                  .beta2 = o.betas[1],
+                 .nesterov = o.nesterov,
                  .eps = o.eps,
                  .weight_decay = o.weight_decay,
                  .decay_norms = o.decay_norms,

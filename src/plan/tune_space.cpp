@@ -115,7 +115,9 @@ RunConfig TuneKeys::put_into(RunConfig config) const {
 
 std::vector<DType> smaller_moments(const RunConfig& config) {
   if (config.run.dtype != DType::kBF16) return {};
-  return {std::ranges::find(kMoments, config.optimizer.moment_dtype) + 1, std::end(kMoments)};
+  const bool codes = config.optimizer.kind == OptimizerKind::kAdamW;
+  return {std::ranges::find(kMoments, config.optimizer.moment_dtype) + 1,
+          std::end(kMoments) - (codes ? 0 : 1)};
 }
 
 std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& space) {

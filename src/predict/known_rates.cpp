@@ -212,7 +212,7 @@ HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t le
       known.kernel_us, 1e9);
   h.host_gbs = rate(
       name_of(Lane::kHost),
-      [](const WorkReport& w) { return w.name == AdamW::kName && w.kind != CostKind::kRare; },
+      [](const WorkReport& w) { return is_update(w.name) && w.kind != CostKind::kRare; },
       [](const WorkReport& w) { return w.bytes; }, known.task_us, 1e9);
   return h;
 }

@@ -110,7 +110,7 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
       state.low = memory.tensor(moments, "state.low", DType::kI16, shape);
     }
     state.m = memory.tensor(moments, "state.m", plan.moment, shape);
-    state.v = memory.tensor(moments, "state.v", plan.moment, shape);
+    if (plan.moments > 1) state.v = memory.tensor(moments, "state.v", plan.moment, shape);
     if (plan.moment == kMomentCode) {
       state.scale = memory.tensor(moments, "state.scale", kMomentCode,
                                   {shape[0] / kMomentBlock, kMomentScales});

@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 std::vector<std::string> allowable() {
   std::vector<std::string> keys;
   for (const KeyRule& rule : resume_rules()) {
-    if (rule.effect != KeyEffect::kFree && rule.effect != KeyEffect::kModel) {
+    if (rule.effect != KeyEffect::kFree && rule.effect != KeyEffect::kModel &&
+        rule.effect != KeyEffect::kState) {
       keys.emplace_back(rule.path);
     }
   }
@@ -39,6 +40,10 @@ std::vector<std::string> allowable() {
 /// Returns why nothing comes of allowing `key`, with the remedy.
 std::string vain(const std::string& key, const std::vector<std::string>& keys) {
   if (key.starts_with("model.")) return "another model cannot be allowed; begin a new run";
+  if (effect_of(key) == KeyEffect::kState) {
+    return "moments mean something else to another optimizer, which cannot be allowed; begin a new "
+           "run";
+  }
   if (const auto nearest = nearest_path(key, keys)) return "did you mean " + *nearest + "?";
   std::string text = "no key of this name changes the numbers of a run; leave it out. Those are";
   for (const std::string& each : keys) text += (each == keys.front() ? " " : ", ") + each;
@@ -229,7 +234,8 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
       case KeyEffect::kLevel: return config.schedule.spill_dtype != BoundaryForm::kExact;
       case KeyEffect::kData: return names_count;
       case KeyEffect::kFree:
-      case KeyEffect::kModel: break;
+      case KeyEffect::kModel:
+      case KeyEffect::kState: break;
     }
     return false;
   };
@@ -255,6 +261,12 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
                         "tokens: begin a new run with model.path = " +
                             (checkpoint.folder / "model").string() + ')'
                       : " (another model; this cannot be allowed)");
+      continue;
+    }
+    if (effect == KeyEffect::kState) {
+      refused += "\n  " + lines.back() +
+                 " (the moments mean something else to it: begin a new run with model.path = " +
+                 (checkpoint.folder / "model").string() + ')';
       continue;
     }
     const bool allowed =

@@ -17,6 +17,7 @@ enum class KeyEffect : std::uint8_t {
   kLevel,    ///< the numbers where what is spilled is rounded, if it is given
   kData,     ///< the numbers, unless files of other names hold the same
   kModel,    ///< the model, so it cannot be allowed
+  kState,    ///< what the state holds, so it cannot be allowed
 };
 
 struct KeyRule {

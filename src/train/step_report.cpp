@@ -87,8 +87,14 @@ std::vector<std::string> summary(Session& session, int ranks) {
 }
 
 Recorder::WorkTime update_time(const Recorder& recorder, int steps) {
-  const Recorder::WorkTime all = recorder.work_time(AdamW::kName);
-  return {.busy_s = all.busy_s / steps, .exposed_s = all.exposed_s / steps};
+  Recorder::WorkTime
+      each;  // of the operator that the run's optimizer has; there is none of the other
+  for (const std::string_view name : {AdamW::kName, Momentum::kName}) {
+    const Recorder::WorkTime all = recorder.work_time(name);
+    each.busy_s += all.busy_s / steps;
+    each.exposed_s += all.exposed_s / steps;
+  }
+  return each;
 }
 
 std::string to_string(const Recorder::WorkTime& updates) {

@@ -148,6 +148,9 @@ TEST_CASE("a manifest reads back as it was written") {
     check_equal(Manifest::parse(m.to_string(), "m"), m);
     if (weight != DType::kF64) m.types.moment = DType::kU8;
     check_equal(Manifest::parse(m.to_string(), "m"), m);
+    m.types.moments = 1;
+    CHECK(json_of(m)["moments"] == 1);
+    check_equal(Manifest::parse(m.to_string(), "m"), m);
     m.types = m.types.weights_alone();
     CHECK(json_of(m)["moment"].is_null());
     check_equal(Manifest::parse(m.to_string(), "m"), m);
@@ -257,6 +260,8 @@ TEST_CASE("fields that are missing, unknown, given twice or of another kind are 
       CHECK(complaint([&](Json& j) { j[name] = other; }) != "no error");
     }
   }
+  CHECK_THAT(complaint([](Json& j) { j["moments"] = 3; }),
+             ContainsSubstring("moments: must be 1 or 2"));
   CHECK_THAT(complaint([](Json& j) { j["speed"] = 1; }), ContainsSubstring("speed: is no key"));
   CHECK_THAT(complaint([](Json& j) { j["files"][0]["mode"] = 1; }),
              ContainsSubstring("files[0].mode: is no key"));

@@ -144,6 +144,21 @@ TensorView step_gradient(const GoldenCase& c, std::size_t step) {
   return c.runner().upload({begin, begin + shape[0]}, c.x(), shape);
 }
 
+/// Returns the master weights that an update has left.
+template <class Update>
+std::vector<double> masters(GoldenCase& c, const Update& op) {
+  std::vector<double> weight = c.runner().download(op.weight);
+  if (!op.low) return weight;
+  // bits(master) = bits(high) + low, in integers.
+  const std::vector<double> low = c.runner().download(op.low);
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    const auto bits = std::bit_cast<std::int32_t>(static_cast<float>(weight[i])) +
+                      static_cast<std::int32_t>(low[i]);
+    weight[i] = std::bit_cast<float>(bits);
+  }
+  return weight;
+}
+
 void adamw(GoldenCase& c) {
   const Shape shape = c.shape("weight_before");
   const auto zeros = std::vector<double>(static_cast<std::size_t>(shape.elements()));
@@ -171,19 +186,35 @@ void adamw(GoldenCase& c) {
         static_cast<const AdamWScalars*>(c.runner().upload_bytes(&scalars, sizeof scalars));
     c.runner().run(op);
   }
-  std::vector<double> weight = c.runner().download(op.weight);
-  if (split) {
-    // bits(master) = bits(high) + low, in integers.
-    const std::vector<double> low = c.runner().download(op.low);
-    for (std::size_t i = 0; i < weight.size(); ++i) {
-      const auto bits = std::bit_cast<std::int32_t>(static_cast<float>(weight[i])) +
-                        static_cast<std::int32_t>(low[i]);
-      weight[i] = std::bit_cast<float>(bits);
-    }
-  }
-  c.check("weight", weight);
+  c.check("weight", masters(c, op));
   c.check("m", c.runner().download(op.m));
   c.check("v", c.runner().download(op.v));
+  CHECK(c.runner().download(op.nonfinite) == std::vector<double>{0});
+}
+
+void sgd(GoldenCase& c, MomentumFormula formula) {
+  const Shape shape = c.shape("weight_before");
+  const auto zeros = std::vector<double>(static_cast<std::size_t>(shape.elements()));
+  const std::vector<double> lr = c.values("lr");
+  const std::vector<double> factor = c.values("grad_factor");
+  const bool split = c.x() == DType::kBF16;
+  Momentum op{.formula = formula,
+              .weight = c.in_x("weight_before"),
+              .low = split ? c.runner().upload(zeros, DType::kI16, shape) : TensorView{},
+              .m = c.runner().upload(zeros, c.a(), shape),
+              .grad = {},
+              .weight_decay = c.scalar("weight_decay"),
+              .nonfinite = c.runner().upload({0}, DType::kI32, Shape{1})};
+  for (std::size_t step = 0; step < lr.size(); ++step) {
+    const AdamWScalars scalars{
+        .lr = lr[step], .beta1 = c.scalar("momentum"), .grad_factor = factor[step]};
+    op.grad = step_gradient(c, step);
+    op.scalars =
+        static_cast<const AdamWScalars*>(c.runner().upload_bytes(&scalars, sizeof scalars));
+    c.runner().run(op);
+  }
+  c.check("weight", masters(c, op));
+  c.check("m", c.runner().download(op.m));
   CHECK(c.runner().download(op.nonfinite) == std::vector<double>{0});
 }
 
@@ -211,6 +242,8 @@ const std::vector<GoldenOperator> kOperators{
     {"matmul", "tn", [](GoldenCase& c) { matmul(c, MatmulLayout::kTN); }},
     {"squared_norm", "short_last_block", squared_norm},
     {"adamw", "four_steps", adamw},
+    {"sgd", "momentum", [](GoldenCase& c) { sgd(c, MomentumFormula::kSgd); }},
+    {"sgd", "nesterov", [](GoldenCase& c) { sgd(c, MomentumFormula::kNesterov); }},
 };
 
 Backend eager_backend(BackendKind kind) {

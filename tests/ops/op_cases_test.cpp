@@ -469,5 +469,29 @@ TEST_CASE("adamw is the written sequence of operations, bit by bit", "[ops]") {
   }
 }
 
+TEST_CASE("lion and sgd are the written sequences of operations, bit by bit", "[ops]") {
+  for (const auto formula :
+       {MomentumFormula::kLion, MomentumFormula::kSgd, MomentumFormula::kNesterov}) {
+    for (const DType weight : kComputeTypes) {
+      for (const DType moments : {accumulator_of(weight), DType::kBF16}) {
+        if (weight == DType::kF64 && moments != DType::kF64) continue;
+        for (const DType grad : kComputeTypes) {
+          with_threads([&](OpRunner& runner) {
+            std::vector<Outputs> outputs;
+            for (const std::int64_t n : {0, 1, 37, 4097, 20011}) {
+              outputs.push_back(check_momentum(runner, formula, {weight, moments, grad, n}));
+            }
+            for (const std::int64_t begin : {4096 * 3 + 64, 4095}) {
+              outputs.push_back(
+                  check_momentum(runner, formula, {weight, moments, grad, 9000, begin}));
+            }
+            return outputs;
+          });
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace strata::test

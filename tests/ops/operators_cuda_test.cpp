@@ -459,6 +459,30 @@ TEST_CASE("adamw on cuda has the bits of the definition", "[cuda]") {
   });
 }
 
+TEST_CASE("lion and sgd on cuda have the bits of the definition", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const auto formula :
+         {MomentumFormula::kLion, MomentumFormula::kSgd, MomentumFormula::kNesterov}) {
+      for (const DType weight : kCudaTypes) {
+        for (const DType moments : {DType::kF32, DType::kBF16}) {
+          for (const DType grad : kCudaTypes) {
+            for (const std::int64_t n : {0, 1, 37, 4097, 20011, 1 << 18}) {
+              repeated(runner, [&](OpRunner& r) {
+                return check_momentum(r, formula, {weight, moments, grad, n});
+              });
+            }
+            for (const std::int64_t begin : {4096 * 3 + 64, 4095, 12289}) {
+              repeated(runner, [&](OpRunner& r) {
+                return check_momentum(r, formula, {weight, moments, grad, 9000, begin});
+              });
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
 /// One AdamW step on cuda with the scalars in pinned memory; returns the weights.
 std::vector<double> adamw_with_pinned_scalars(Backend& backend, OpRunner& runner,
                                               std::int64_t apply) {

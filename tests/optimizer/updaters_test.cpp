@@ -49,12 +49,16 @@ struct Shard {
   DType dtype = DType::kF64;
   DType moment = DType::kBF16;
   bool groups = false;  ///< tensors have numbers of their own
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  bool nesterov = false;
 };
 
 /// Returns what a rig's updates are told: of groups, whose first entry that matches counts, those
 /// that Numbers has.
 OptimizerOptions options_of(const Shard& shard) {
   OptimizerOptions options;
+  options.kind = shard.kind;
+  options.nesterov = shard.nesterov;
   options.weight_decay = kDecay;
   if (!shard.groups) return options;
   options.lr_factors = {"model.layers.1.self_attn.k_proj.weight=0.5", "model.layers.1.*attn.*=3",
@@ -67,6 +71,7 @@ StateChoices choices_of(Who who, const Shard& shard) {
   const bool shuttles = who == Who::kShuttleOnArrival || who == Who::kShuttleBeforeLoad;
   return {.compute = shard.dtype,
           .moment = shard.moment,
+          .moments = moments_of(shard.kind),
           .rank = shard.rank,
           .ranks = shard.ranks,
           .resident_units = who == Who::kResident ? 5 : 0,
@@ -119,21 +124,42 @@ Numbers numbers_of(const Block& block, std::int64_t element, bool groups) {
           .decay = has("norm") ? 0.3 : (has("down_proj") ? 0.0 : kDecay)};
 }
 
-/// The state of a shard in f64, as AdamW (Loshchilov and Hutter, 2019) leaves it.
+/// The state of a shard in f64, as its optimizer leaves it: AdamW (Loshchilov and Hutter, 2019),
+/// Lion (Chen et al., 2023, Algorithm 2) or SGD with momentum (Sutskever et al., 2013).
 struct Reference {
   std::vector<double> w, m, v;
   bool groups = false;
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  bool nesterov = false;
 
   void update(const Block& block, std::int64_t begin, const std::vector<double>& gradient,
               const AdamWScalars& n) {
     for (std::size_t i = 0; i < w.size(); ++i) {
       const double g = gradient[i] * n.grad_factor;
-      m[i] = n.beta1 * m[i] + (1 - n.beta1) * g;
-      v[i] = n.beta2 * v[i] + (1 - n.beta2) * g * g;
-      const double step = m[i] / n.correction1 / (std::sqrt(v[i] / n.correction2) + n.eps);
+      const double step = step_of(i, g, n);
       const Numbers own = numbers_of(block, begin + static_cast<std::int64_t>(i), groups);
       w[i] -= n.lr * own.lr_factor * (own.decay * w[i] + step);
     }
+  }
+
+ private:
+  /// Returns what an element moves by at a learning rate of 1, and updates its moments.
+  double step_of(std::size_t i, double g, const AdamWScalars& n) {
+    const auto mean = [g](double beta, double moment) { return beta * moment + (1 - beta) * g; };
+    switch (kind) {
+      case OptimizerKind::kAdamW:
+        m[i] = mean(n.beta1, m[i]);
+        v[i] = n.beta2 * v[i] + (1 - n.beta2) * g * g;
+        return m[i] / n.correction1 / (std::sqrt(v[i] / n.correction2) + n.eps);
+      case OptimizerKind::kLion: {
+        const double mixed = mean(n.beta1, m[i]);
+        m[i] = mean(n.beta2, m[i]);
+        return mixed > 0 ? 1 : (mixed < 0 ? -1 : 0);
+      }
+      case OptimizerKind::kSgd: break;
+    }
+    m[i] = n.beta1 * m[i] + g;
+    return nesterov ? g + n.beta1 * m[i] : m[i];
   }
 };
 
@@ -166,6 +192,8 @@ class Rig {
     state.initialize(3, 0.5, machine.pool());
     reference.w = state.master(kBlock);
     reference.groups = shard.groups;
+    reference.kind = shard.kind;
+    reference.nesterov = shard.nesterov;
     reference.m = reference.v = std::vector<double>(reference.w.size(), 0.0);
   }
 
@@ -219,7 +247,7 @@ class Rig {
     const BlockState& s = state.block(kBlock);
     return std::max({difference(load_as_double(s.weight), reference.w),
                      difference(load_as_double(s.m), reference.m),
-                     difference(load_as_double(s.v), reference.v)});
+                     s.v ? difference(load_as_double(s.v), reference.v) : 0.0});
   }
   /// Returns the same matrix as the reference has it now.
   [[nodiscard]] std::vector<double> expected_load() const {
@@ -301,7 +329,7 @@ class Rig {
   }
 
   Who who_;
-  AdamWRule rule_;
+  UpdateRule rule_;
   SlotRing slots_;
   AdamWScalars* scalars_;
   TensorView nonfinite_, device_nonfinite_;
@@ -349,6 +377,23 @@ TEST_CASE("tensors have the learning rate and the decay of the first entry that 
       INFO("updater " << static_cast<int>(who) << ", rank " << rank);
       Rig rig(who, {.execution = Execution::kShuffled}, {.rank = rank, .ranks = 3, .groups = true});
       for (int step = 0; step < 2; ++step) rig.step(step);
+      CHECK(rig.error() < kRounding);
+    }
+  }
+}
+
+TEST_CASE("updaters leave what lion and sgd leave, of one moment") {
+  const Shard shards[] = {{.rank = 1, .ranks = 3, .kind = OptimizerKind::kLion},
+                          {.groups = true, .kind = OptimizerKind::kSgd},
+                          {.kind = OptimizerKind::kSgd, .nesterov = true}};
+  for (const Who who : kAll) {
+    for (const Shard& shard : shards) {
+      INFO("updater " << static_cast<int>(who) << ", kind " << static_cast<int>(shard.kind));
+      Rig rig(who, {.execution = Execution::kShuffled}, shard);
+      for (int step = 0; step < 3; ++step) {
+        rig.step(step, numbers(step, step == 1 ? 0.3 : 1), numbers(step));
+      }
+      CHECK(!rig.state.block(kBlock).v);
       CHECK(rig.error() < kRounding);
     }
   }

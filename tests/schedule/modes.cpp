@@ -302,6 +302,14 @@ std::vector<Mode> update_modes() {
        ranks,
        {ring + "2", ring + "3 optimizer.deferred_units=1", ring + "2 schedule.resident_units=4",
         ring + "2 schedule.resident_units=7"}});
+  const std::string speculative = "optimizer.timing=speculative optimizer.undo_log=40000";
+  add(modes, rings,
+      {{"run.dtype=bf16 optimizer.moment_dtype=bf16 optimizer.kind=lion",
+        "run.dtype=f64 optimizer.kind=sgd optimizer.nesterov=true",
+        R"(run.dtype=bf16 optimizer.lr_factors=["*.k_proj.weight=3","*.layers.1.*=0.5"])"},
+       {"optimizer.timing=before_use", kOnArrival + " optimizer.deferred_units=2", speculative},
+       ranks,
+       {"", "optimizer.interleave=0.5 schedule.resident_units=2"}});
   return modes;
 }
 
@@ -349,6 +357,10 @@ Mode plain_mode(const Mode& mode) {
   if (c.schedule.spill_dtype == BoundaryForm::kInt8) {
     p.schedule.activations = std::max(c.schedule.activations, c.schedule.spill);
   }
+  p.optimizer.kind = c.optimizer.kind;
+  p.optimizer.momentum = c.optimizer.momentum;
+  p.optimizer.nesterov = c.optimizer.nesterov;
+  p.optimizer.lr_factors = c.optimizer.lr_factors;
   p.optimizer.gradient_dtype = c.optimizer.gradient_dtype;
   p.optimizer.moment_dtype = c.optimizer.moment_dtype;
   p.optimizer.grad_clip = c.optimizer.grad_clip;

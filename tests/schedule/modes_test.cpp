@@ -94,7 +94,8 @@ void check_updates(const RunConfig& config, const TinyEngine& engine, const Reco
     if (row.is_trained()) rows[layout.blocks[b].unit] = &row;
   }
   std::size_t on_device = 0;
-  const std::vector<std::size_t> updates = r.find(AdamW::kName);
+  std::vector<std::size_t> updates = r.find(AdamW::kName);
+  for (const std::size_t i : r.find(Momentum::kName)) updates.push_back(i);
   for (const std::size_t i : updates) {
     const TraceRecord& record = r.records()[i];
     const BlockPlan* const row = rows[UnitId(record.what.tag.unit)];

@@ -115,6 +115,8 @@ const std::map<std::string, Change> kNumberChanges{
     {"schedule.spill_dtype", [](RunConfig& c) { c.schedule.spill_dtype = BoundaryForm::kInt8; }},
     {"optimizer.lr", [](RunConfig& c) { c.optimizer.lr = 1; }},
     {"optimizer.betas", [](RunConfig& c) { c.optimizer.betas = {0.8, 0.9}; }},
+    {"optimizer.momentum", [](RunConfig& c) { c.optimizer.momentum = 0.5; }},
+    {"optimizer.nesterov", [](RunConfig& c) { c.optimizer.nesterov = true; }},
     {"optimizer.eps", [](RunConfig& c) { c.optimizer.eps = 1; }},
     {"optimizer.weight_decay", [](RunConfig& c) { c.optimizer.weight_decay = 0; }},
     {"optimizer.decay_norms", [](RunConfig& c) { c.optimizer.decay_norms = true; }},
@@ -403,6 +405,18 @@ TEST_CASE("adapters go on as adapters of the same shapes, and whole models as wh
              ContainsSubstring("adapter.rank: was 8, is 9 (another model"));
 }
 
+TEST_CASE(
+    "another optimizer is refused and cannot be allowed, as its moments mean something else") {
+  const RunConfig before = tiny_config();
+  RunConfig now = before;
+  now.optimizer.kind = OptimizerKind::kLion;
+  for (const std::vector<std::string>& allowed : {{}, std::vector<std::string>{"optimizer.kind"}}) {
+    CHECK_THAT(complaint(before, now, allowed),
+               ContainsSubstring("optimizer.kind: was \"adamw\", is \"lion\" (the moments mean") &&
+                   ContainsSubstring("model.path = /run/checkpoints/step-00000005/model"));
+  }
+}
+
 TEST_CASE("another model is refused and cannot be allowed") {
   const std::map<std::string, Change> changes{
       {"model.vocab_size", [](RunConfig& c) { c.model.llama.vocab_size = 62; }},
@@ -526,6 +540,8 @@ TEST_CASE("what is allowed in vain is refused with what may be allowed") {
                  ContainsSubstring("run.seed, run.steps, run.dtype"));
   CHECK_THAT(refusal({.from = "9", .allowed = {"model.hidden_size"}}),
              ContainsSubstring("another model cannot be allowed"));
+  CHECK_THAT(refusal({.from = "auto", .allowed = {"optimizer.kind"}}),
+             ContainsSubstring("moments mean something else to another optimizer"));
 }
 
 }  // namespace strata::test

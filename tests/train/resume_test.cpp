@@ -140,6 +140,27 @@ TEST_CASE("a run with products in e4m3 goes on with the same bits, and also in b
   }
 }
 
+TEST_CASE("a run whose optimizer has one moment goes on with the same bits, and with a wider one") {
+  for (const OptimizerKind kind : {OptimizerKind::kLion, OptimizerKind::kSgd}) {
+    Numbers numbers{.dtype = DType::kBF16, .moments = DType::kBF16, .ranks = 2};
+    const Placement spread{.resident = 2, .interleave = 0.5};
+    const Placement on_host{.timing = UpdateTiming::kSpeculative};
+    RunConfig config = save_config(numbers, spread, Staged::kHalf);
+    RunConfig later = save_config(numbers, on_host);
+    config.optimizer.kind = later.optimizer.kind = kind;
+    check_resumes(config, later, 2, 2);
+
+    MemoryFiles files(kRunFolder);
+    const SavedRun whole =
+        train_and_save(config, 2, files, {.after = {2}, .at_end = true, .steps = kSteps});
+    later.optimizer.moment_dtype = DType::kF32;
+    const SavedRun wider = train_and_save(later, 2, files, {.from = 2, .steps = kSteps});
+    REQUIRE(wider.run.losses.size() == 2);
+    CHECK(wider.run.losses[0] ==
+          whole.run.losses[2]);  // which is that of the weights that it loaded
+  }
+}
+
 TEST_CASE("a run on a mixture of sources goes on with the samples that come next") {
   const ScratchFolder folder;
   const int ranks = 2;

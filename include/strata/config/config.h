@@ -25,6 +25,7 @@
 #include "strata/model/products.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/bad_steps.h"
+#include "strata/optimizer/optimizer_kind.h"
 #include "strata/optimizer/timing.h"
 #include "strata/store/activation_store.h"
 
@@ -66,6 +67,8 @@ inline constexpr EnumName<BoundaryForm> kBoundaryFormNames[] = {{BoundaryForm::k
   return enum_name(kKeepLevelNames, std::optional<KeepLevel>(level));
 }
 
+inline constexpr EnumName<OptimizerKind> kOptimizerKindNames[] = {
+    {OptimizerKind::kAdamW, "adamw"}, {OptimizerKind::kLion, "lion"}, {OptimizerKind::kSgd, "sgd"}};
 inline constexpr EnumName<UpdateTiming> kUpdateTimingNames[] = {
     {UpdateTiming::kBeforeUse, "before_use"},
     {UpdateTiming::kOnArrival, "on_arrival"},
@@ -193,8 +196,11 @@ struct ScheduleSection {
 };
 
 struct OptimizerSection {
+  OptimizerKind kind = OptimizerKind::kAdamW;
   double lr = 3e-4;
   std::array<double, 2> betas{0.9, 0.95};
+  double momentum = 0.9;  ///< of kSgd, and so is the next one
+  bool nesterov = false;
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;

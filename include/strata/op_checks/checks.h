@@ -200,6 +200,7 @@ struct AttentionRounding {
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                  const AttentionRounding& rounding, bool adds_dq = false);
 
+/// Cases of updates.
 struct AdamWCase {
   DType weight, moments, grad;
   std::int64_t elements;
@@ -208,5 +209,7 @@ struct AdamWCase {
 /// Several AdamW steps over ordinary, denormal, huge and non-finite numbers, bitwise equal to the
 /// sequence of strata/ops/optimizer.h written with std::fma, and to what codes of moments mean.
 Outputs check_adamw(OpRunner& runner, const AdamWCase& c);
+/// The same for an optimizer with one moment.
+Outputs check_momentum(OpRunner& runner, MomentumFormula formula, const AdamWCase& c);
 
 }  // namespace strata

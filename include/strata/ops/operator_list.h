@@ -27,16 +27,16 @@
 #include "strata/ops/swiglu.h"
 
 /// Expands to apply(Operator) for every operator's struct, in no particular order.
-#define STRATA_FOR_EACH_OPERATOR(apply)                                                         \
-  apply(EmbeddingForward) apply(EmbeddingBackward) apply(RmsNormForward) apply(RmsNormBackward) \
-      apply(Rope) apply(AttentionForward) apply(AttentionBackward) apply(SwigluForward)         \
-          apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)    \
-              apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
-                  apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
-                      apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
-                          apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)             \
-                              apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)             \
-                                  apply(HeadNormForward) apply(HeadNormBackward)                \
-                                      apply(SoftCapForward) apply(SoftCapBackward)              \
-                                          apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)      \
+#define STRATA_FOR_EACH_OPERATOR(apply)                                                           \
+  apply(EmbeddingForward) apply(EmbeddingBackward) apply(RmsNormForward) apply(RmsNormBackward)   \
+      apply(Rope) apply(AttentionForward) apply(AttentionBackward) apply(SwigluForward)           \
+          apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)      \
+              apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)         \
+                  apply(AdamW) apply(Momentum) apply(QuantizeRows) apply(DequantizeRows)          \
+                      apply(AppendKv) apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv) \
+                          apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)               \
+                              apply(FusedAttend) apply(BiasAdd) apply(BiasBackward)               \
+                                  apply(HeadNormForward) apply(HeadNormBackward)                  \
+                                      apply(SoftCapForward) apply(SoftCapBackward)                \
+                                          apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)        \
                                               apply(TransposeFp8) apply(DequantizeNf4)

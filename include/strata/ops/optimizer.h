@@ -1,7 +1,7 @@
-// The optimizer's operators: the squared norm of a gradient, with and without a cast, and AdamW as
-// an exact sequence of operations, so that host and device give the same bits. The optimizer and
-// the gradient store run them on flat runs of parameters, on the host lane or on the device. X and
-// A are the dtypes of strata/ops/embedding.h.
+// The optimizer's operators: the squared norm of a gradient, with and without a cast, and updates
+// of parameters as exact sequences of operations, so that host and device give the same bits. The
+// optimizer and the gradient store run them on flat runs of parameters, on the host lane or on the
+// device. X and A are the dtypes of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -39,8 +39,9 @@ struct CastSquaredNorm {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// The numbers of one AdamW step, computed on the host in f64 and read by the kernel from memory,
-/// because the clip factor depends on data. Plain data that lives in pinned or device memory.
+/// The numbers of one update, computed on the host in f64 and read by the kernel from memory,
+/// because the clip factor depends on data. Momentum has no eps and no corrections. Plain data that
+/// lives in pinned or device memory.
 struct AdamWScalars {
   double lr = 0;
   double beta1 = 0.9;
@@ -100,5 +101,46 @@ struct AdamW {
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const { return {.kind = rare ? CostKind::kRare : CostKind::kMemory}; }
 };
+
+/// What an optimizer with one moment makes of a gradient.
+enum class MomentumFormula : std::uint8_t {
+  kLion,      ///< Chen et al., 2023
+  kSgd,       ///< with momentum, as PyTorch's (without dampening)
+  kNesterov,  ///< Sutskever et al., 2013, as PyTorch's
+};
+
+/// One update of a run of parameters by an optimizer with one moment. The masters, A, the rounding
+/// of scalars and of bf16 moments, and `nonfinite` are those of AdamW; this is the sequence:
+///   g = grad * grad_factor
+///   kLion      u = sign(fma(beta1, m, (1 - beta1) * g)), m = fma(beta2, m, (1 - beta2) * g)
+///   kSgd       m = fma(beta1, m, g), u = m
+///   kNesterov  m = fma(beta1, m, g), u = fma(beta1, m, g)
+///   w = fma(-(lr * weight_decay), w, w)
+///   w = fma(-lr, u, w)
+/// sign(x) is 1 above 0, -1 below it, and x itself if x is 0 or NaN. With bf16 moments u is that of
+/// the m before it is rounded, which takes r mod 2^16.
+struct Momentum {
+  static constexpr std::string_view kName = "momentum";
+  MomentumFormula formula = MomentumFormula::kLion;
+  TensorView weight;                      ///< [n] bf16 (high half), f32 or f64
+  TensorView low;                         ///< [n] i16; present exactly if weight is bf16
+  TensorView m;                           ///< [n] A; bf16 if A is f32
+  ConstTensorView grad;                   ///< [n] bf16, f32 or f64
+  const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
+  double lr_factor = 1;                   ///< of these parameters
+  double weight_decay = 0;
+  std::uint64_t rounding_stream = 0;  ///< as AdamW's
+  std::int64_t rounding_begin = 0;
+  TensorView nonfinite;  ///< [1] i32
+  bool rare = false;     ///< `scalars` say in most steps that nothing is applied
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const { return {.kind = rare ? CostKind::kRare : CostKind::kMemory}; }
+};
+
+/// Returns whether operators of this name update parameters.
+[[nodiscard]] constexpr bool is_update(std::string_view name) {
+  return name == AdamW::kName || name == Momentum::kName;
+}
 
 }  // namespace strata

@@ -13,19 +13,19 @@
 #include <utility>
 #include <vector>
 
-#include "strata/optimizer/adamw_rule.h"
 #include "strata/optimizer/optimizer_parts.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
 #include "strata/optimizer/step.h"
 #include "strata/optimizer/step_judge.h"
+#include "strata/optimizer/update_rule.h"
 #include "strata/optimizer/updater.h"
 
 namespace strata {
 
 /// Updates read these, which belong to the optimizer and outlive them.
 struct UpdateSources {
-  const AdamWRule& rule;
+  const UpdateRule& rule;
   const AdamWScalars* scalars;  ///< pinned: the numbers of the step once it is decided
   const StepJudge& judge;       ///< host lane only
 };

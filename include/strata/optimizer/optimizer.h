@@ -12,13 +12,13 @@
 #include <functional>
 #include <optional>
 
-#include "strata/optimizer/adamw_rule.h"
 #include "strata/optimizer/block_updates.h"
 #include "strata/optimizer/gradient_norms.h"
 #include "strata/optimizer/optimizer_options.h"
 #include "strata/optimizer/optimizer_parts.h"
 #include "strata/optimizer/step.h"
 #include "strata/optimizer/step_judge.h"
+#include "strata/optimizer/update_rule.h"
 
 namespace strata {
 
@@ -83,7 +83,7 @@ class Optimizer {
   std::function<void(const StepOutcome&)> report_;
   Memory memory_;
   AdamWScalars* scalars_;  ///< of this step
-  AdamWRule rule_;
+  UpdateRule rule_;
   StepJudge judge_;  ///< host lane only
   GradientNorms norms_;
   BlockUpdates updates_;

@@ -9,14 +9,17 @@
 #include <vector>
 
 #include "strata/optimizer/bad_steps.h"
+#include "strata/optimizer/optimizer_kind.h"
 #include "strata/optimizer/timing.h"
 
 namespace strata {
 
 /// These are the numbers of the optimizer, as the config gives them.
 struct OptimizerOptions {
-  double beta1 = 0.9;
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  double beta1 = 0.9;  ///< kSgd: the momentum
   double beta2 = 0.95;
+  bool nesterov = false;  ///< of kSgd
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;

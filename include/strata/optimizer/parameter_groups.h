@@ -1,7 +1,7 @@
 // Parameter groups: the learning rate and the weight decay that tensors have by their names. A
 // config lists them as "lm_head.weight=0.5", a name of a Hugging Face folder, in which "*" stands
 // for any characters, with a value; the first entry that matches a tensor counts. Rules of a config
-// check the lists, and AdamWRule cuts blocks by them, once before the first step.
+// check the lists, and UpdateRule cuts blocks by them, once before the first step.
 
 #pragma once
 

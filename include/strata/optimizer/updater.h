@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "strata/optimizer/adamw_rule.h"
 #include "strata/optimizer/step.h"
 #include "strata/optimizer/step_judge.h"
+#include "strata/optimizer/update_rule.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
@@ -39,7 +39,7 @@ struct UpdaterParts {
   Device& device;
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane
-  const AdamWRule& rule;
+  const UpdateRule& rule;
   const AdamWScalars* scalars;  ///< pinned: the numbers of the step once it is decided
   TensorView nonfinite;         ///< [1] i32: what updates on the host find
   TensorView device_nonfinite;  ///< [1] i32, device: what updates there find, or absent

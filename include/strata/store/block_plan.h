@@ -90,6 +90,7 @@ struct StatePlan {
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
   DType moment = DType::kF32;     ///< dtype of m and v: kMomentCode, bf16, f32, or f64 with f64
                                   ///< weights
+  int moments = 2;                ///< that a parameter has: m, and v if there are two
   int rank = 0;                   ///< of those that shard the state together
   int ranks = 1;                  ///< that shard the state together
   int replica = 0;                ///< which copy of the state this rank has a shard of

@@ -31,14 +31,14 @@ struct BlockState {
   TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64; bytes if packed
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
   TensorView m;            ///< [n] StatePlan::moment
-  TensorView v;            ///< [n] StatePlan::moment
+  TensorView v;            ///< [n] StatePlan::moment; absent if the optimizer has one moment
   TensorView scale;        ///< [n / kMomentBlock, kMomentScales] u8; absent unless m has codes
   TensorView grad;         ///< [n] BlockPlan::gradient_dtype: what has arrived of this step's
                            ///< gradient; absent if the gradient has no home of its own
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
-/// An update changes these tensors of a block, of which `low` and `scale` may be absent.
+/// An update changes these tensors of a block, of which `low`, `v` and `scale` may be absent.
 inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState::low,
                                                &BlockState::m, &BlockState::v, &BlockState::scale};
 /// Returns how many parameters a row of one of these tensors is of: the scales are those of a block
@@ -61,9 +61,9 @@ struct AdapterStart {
 };
 
 /// Holds the training state of all blocks: 14 bytes per parameter with bf16 weights and gradients
-/// (4 of the master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in
-/// bf16 take 4 bytes less, those in 8 bits 6 less but for scales, layers in a gradient ring none
-/// for gradients, and blocks that nobody updates their weights alone.
+/// (4 of the master in two halves, 8 of two moments, 2 of gradients), 16 with f32 gradients.
+/// Moments in bf16 take 4 bytes less, those in 8 bits 6 less but for scales, layers in a gradient
+/// ring none for gradients, and blocks that nobody updates their weights alone.
 class TrainingState {
  public:
   /// This is what the state takes: the tensors of all blocks in their homes, and two pinned buffers

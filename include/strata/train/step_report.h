@@ -34,7 +34,7 @@ struct MemoryReport {
 /// data, steps, machine, memory and training state. `ranks` is the number of ranks.
 [[nodiscard]] std::vector<std::string> summary(Session& session, int ranks);
 
-/// Returns the time of AdamW in seconds per step, on whatever lanes it ran, of a trace of `steps`
+/// Returns the time of updates in seconds per step, on whatever lanes it ran, of a trace of `steps`
 /// steps.
 [[nodiscard]] Recorder::WorkTime update_time(const Recorder& recorder, int steps);
 /// Returns "busy 2.031 s a step, exposed 0.012 s: 99.4 % hidden under compute".

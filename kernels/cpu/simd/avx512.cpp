@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/simd/adamw.h"
 #include "kernels/cpu/simd/exp.h"
+#include "kernels/cpu/simd/momentum.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/softmax.h"
@@ -23,6 +24,9 @@ constinit const SimdKernels kAvx512{.name = "avx512",
                                     .exp_f64 = exponentials<double>,
                                     .softmax_f32 = softmax<float>,
                                     .softmax_f64 = softmax<double>,
-                                    .adamw = adamw};
+                                    .adamw = adamw,
+                                    .lion = momentum<OneMoment::kLion>,
+                                    .sgd = momentum<OneMoment::kSgd>,
+                                    .nesterov = momentum<OneMoment::kNesterov>};
 
 }  // namespace strata::cpu

@@ -5,8 +5,8 @@
 //
 // Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of an
 // inline function, and if that were the AVX copy, older processors would fault. So the headers that
-// the variants include (tile.h, rows.h, exp.h, softmax.h, adamw*.h, vector.h) define everything in
-// an anonymous namespace and call no inline function of another header.
+// the variants include (tile.h, rows.h, exp.h, softmax.h, adamw*.h, momentum.h, vector.h) define
+// everything in an anonymous namespace and call no inline function of another header.
 
 #pragma once
 
@@ -67,14 +67,14 @@ struct SoftmaxRow {
   A sum = 0;  ///< out: of exp(s_j - max s)
 };
 
-/// The scalars of strata::AdamW, rounded to A.
+/// The scalars of strata::AdamW, rounded to A. strata::Momentum has no eps and no corrections.
 template <class A>
 struct AdamWFactors {
   A lr, beta1, one_minus_beta1, beta2, one_minus_beta2, eps;
   A correction1, correction2, grad_factor, lr_decay;
 };
 
-/// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors. With moments
+/// Elements [begin, end) of an update. Pointers are to element 0 of the tensors. With moments
 /// that are rounded the range lies in one block of 4096 elements; with those in 8 bits `begin` is a
 /// multiple of kMomentBlock.
 struct AdamWRange {
@@ -84,7 +84,7 @@ struct AdamWRange {
   void* weight = nullptr;
   std::int16_t* low = nullptr;
   void* m = nullptr;
-  void* v = nullptr;
+  void* v = nullptr;              ///< null if there is one moment
   std::uint8_t* scale = nullptr;  ///< of 8-bit moments, two for kMomentBlock elements
   const void* grad = nullptr;
   std::int64_t begin = 0;
@@ -109,8 +109,11 @@ struct SimdKernels {
   void (*exp_f64)(double* x, std::int64_t count) = nullptr;
   void (*softmax_f32)(SoftmaxRow<float>&) = nullptr;
   void (*softmax_f64)(SoftmaxRow<double>&) = nullptr;
-  /// Updates the range; returns true if every new weight is finite.
+  /// Each updates the range; returns true if every new weight is finite.
   bool (*adamw)(const AdamWRange&) = nullptr;
+  bool (*lion)(const AdamWRange&) = nullptr;
+  bool (*sgd)(const AdamWRange&) = nullptr;
+  bool (*nesterov)(const AdamWRange&) = nullptr;
 };
 
 /// Returns the variants that this processor can run, slowest first; there is always one.

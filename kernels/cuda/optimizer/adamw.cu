@@ -24,14 +24,6 @@ namespace {
 /// Keeps the registers of a thread under 52, so that five blocks fit.
 constexpr int kBlocksPerMultiprocessor = 5;
 
-/// Rounds stochastically by 16 random bits.
-__device__ __forceinline__ __nv_bfloat16 round_by(float x, std::uint32_t random) {
-  const std::uint32_t bits = __float_as_uint(x);
-  const std::uint32_t quiet = isnan(x) ? 0x00400000u : 0u;
-  const std::uint32_t added = isfinite(x) ? bits + random : bits | quiet;
-  return __ushort_as_bfloat16(static_cast<unsigned short>(added >> 16));
-}
-
 /// What the kernel is given. W is bf16 (the high half of a split master, `low` beside it) or f32; M
 /// and G, the types of the moments and the gradient, are bf16 or f32.
 template <class W, class M, class G>

@@ -1,5 +1,5 @@
-// This file has what the kernels of AdamW (adamw.cu, adamw_codes.cu) share: the numbers of a step,
-// the update of one parameter, random bits, and the f32 master in one tensor or two.
+// This file has what the kernels of updates (adamw.cu, adamw_codes.cu, momentum.cu) share: the
+// numbers of a step, AdamW of one parameter, random bits, and the f32 master in one tensor or two.
 
 #pragma once
 
@@ -82,6 +82,14 @@ __device__ __forceinline__ float updated(const AdamWNumbers& s, float grad, floa
   const float u = __fdiv_rn(__fdiv_rn(m, s.correction1), __fadd_rn(root, s.eps));
   w = __fmaf_rn(-s.decay, w, w);
   return __fmaf_rn(-s.lr, u, w);
+}
+
+/// Rounds stochastically by 16 random bits.
+__device__ __forceinline__ __nv_bfloat16 round_by(float x, std::uint32_t random) {
+  const std::uint32_t bits = __float_as_uint(x);
+  const std::uint32_t quiet = isnan(x) ? 0x00400000u : 0u;
+  const std::uint32_t added = isfinite(x) ? bits + random : bits | quiet;
+  return __ushort_as_bfloat16(static_cast<unsigned short>(added >> 16));
 }
 
 /// Returns the f32 master of two halves.

@@ -1,7 +1,8 @@
-// The rule knows how AdamW applies to a part of a block: which learning rate and decay its elements
-// have, and which random stream rounds their moments. All updaters submit their updates through it,
-// on whatever lane they choose; the numbers do not depend on who calls. It is called by the
-// submitting thread, does not block, and keeps no state of a step.
+// The rule knows how the run's optimizer applies to a part of a block: by which operator, which
+// learning rate and decay its elements have, and which random stream rounds their moments. All
+// updaters submit their updates through it, on whatever lane they choose; the numbers do not depend
+// on who calls. It is called by the submitting thread, does not block, and keeps no state of a
+// step.
 
 #pragma once
 
@@ -14,8 +15,8 @@
 
 namespace strata {
 
-/// Says how AdamW applies to blocks of one layout.
-class AdamWRule {
+/// Says how an optimizer applies to blocks of one layout.
+class UpdateRule {
  public:
   /// These are what one submission needs beside the state.
   struct Numbers {
@@ -25,8 +26,8 @@ class AdamWRule {
   };
 
   /// The layout outlives the rule.
-  AdamWRule(const ModelLayout& layout, const OptimizerOptions& options)
-      : runs_(parameter_runs(layout, options)) {}
+  UpdateRule(const ModelLayout& layout, const OptimizerOptions& options)
+      : kind_(options.kind), nesterov_(options.nesterov), runs_(parameter_runs(layout, options)) {}
 
   /// Submits on `lane` the update of `part`: a shard of the block, or a run of its elements that
   /// begins at part.begin. `gradient` has as many elements. The tensors are where `kernels` can
@@ -35,6 +36,8 @@ class AdamWRule {
               const ConstTensorView& gradient, const Numbers& numbers, const Tag& tag) const;
 
  private:
+  OptimizerKind kind_;
+  bool nesterov_;
   PerBlock<std::vector<ParameterRun>> runs_;
 };
 

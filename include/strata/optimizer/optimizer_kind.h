@@ -1,0 +1,24 @@
+// The kinds of optimizers, and what each needs of the rest of the program: how many moments the
+// state of a parameter has. UpdateRule (strata/optimizer/update_rule.h) names the operator that
+// computes its formula, and adamw_scalars() the numbers of an update. The planner makes the state
+// of a run from this.
+
+#pragma once
+
+#include <cstdint>
+
+namespace strata {
+
+/// These are the values of the key `optimizer.kind`.
+enum class OptimizerKind : std::uint8_t {
+  kAdamW,  ///< Loshchilov and Hutter, 2019
+  kLion,   ///< Chen et al., 2023
+  kSgd,    ///< stochastic gradient descent with momentum, Nesterov's if asked for
+};
+
+/// Returns how many moments of a parameter an optimizer keeps: m, and v if there are two.
+[[nodiscard]] constexpr int moments_of(OptimizerKind kind) {
+  return kind == OptimizerKind::kAdamW ? 2 : 1;
+}
+
+}  // namespace strata
