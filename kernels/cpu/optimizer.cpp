@@ -65,9 +65,10 @@ void update(const Context& context, const Update& op, AdamWRange range,
   range.f64 = factors_of<double>(scalars, op);
   range.f32 = factors_of<float>(scalars, op);
   std::atomic<bool> finite{true};
-  // Every block of moments that are rounded has a key of its own; blocks are counted in the run
+  // Every block of numbers that are rounded has a key of its own; blocks are counted in the run
   // that the elements are a part of.
-  const bool draws = op.m.dtype == DType::kBF16 || op.m.dtype == kMomentCode;
+  const bool rounds_weights = op.weight.dtype == DType::kBF16 && !op.low;
+  const bool draws = op.m.dtype == DType::kBF16 || op.m.dtype == kMomentCode || rounds_weights;
   const std::int64_t skipped = draws ? op.rounding_begin % kBlock : 0;
   const std::int64_t blocks = blocks_of(skipped + elements);
   const std::int64_t blocks_at_once = draws ? 1 : blocks;
@@ -77,6 +78,8 @@ void update(const Context& context, const Update& op, AdamWRange range,
     part.begin = std::max<std::int64_t>(begin * kBlock - skipped, 0);
     part.end = std::min(end * kBlock - skipped, elements);
     part.rounding_key = random_bits(scalars.rounding_seed, op.rounding_stream, block);
+    part.weight_key =
+        random_bits(scalars.rounding_seed, op.rounding_stream ^ AdamW::kWeightStream, block);
     part.rounding_begin = begin == 0 ? skipped : 0;
     if (!kernel(part)) finite.store(false, std::memory_order_relaxed);
   };

@@ -107,7 +107,8 @@ StateFile state_file(const Block& block, const CheckpointTypes& types) {
 std::size_t CheckpointTypes::bytes_of(StatePart part) const {
   switch (part) {
     case StatePart::kWeight: return size_of(weight);
-    case StatePart::kLow: return moment && weight == DType::kBF16 ? size_of(DType::kI16) : 0;
+    case StatePart::kLow:
+      return moment && split && weight == DType::kBF16 ? size_of(DType::kI16) : 0;
     case StatePart::kM: return moment ? size_of(*moment) : 0;
     case StatePart::kV: return moment && moments > 1 ? size_of(*moment) : 0;
     case StatePart::kScale: return moment == kMomentCode ? kMomentScales : 0;

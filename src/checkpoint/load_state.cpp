@@ -129,7 +129,9 @@ class Loader {
     const Block& block = state_.layout().blocks[b];
     const std::int64_t count =
         std::clamp<std::int64_t>(block.elements - home.begin, 0, home.weight.elements());
-    const bool same = home.weight.dtype == types().weight && home.m.dtype == types().moment;
+    const bool has_low = types().bytes_of(StatePart::kLow) > 0;
+    const bool same = home.weight.dtype == types().weight && home.m.dtype == types().moment &&
+                      bool{home.low} == has_low;
     if (same && state_.plan(b).weight != Home::kDevice) {
       read(b, home, home.begin, count);
       return;
@@ -219,7 +221,8 @@ class Loader {
     };
     if (home.weight.dtype == types().weight) {
       state_.write(b, &BlockState::weight, done, bytes_of(raw.weight));
-      if (home.low) state_.write(b, &BlockState::low, done, bytes_of(raw.low));
+      // Low halves that the checkpoint does not have are 0, as clear() has left them.
+      if (home.low && raw.low) state_.write(b, &BlockState::low, done, bytes_of(raw.low));
     } else {
       write_masters(b, raw, done, count);
     }

@@ -197,6 +197,7 @@ Manifest read(const Json& json) {
   if (json.contains("base")) manifest.base = read_base(members);
   manifest.types.weight = members.dtype("weight", kWeightTypes);
   manifest.types.moment = members.dtype_or_null("moment", kMomentTypes);
+  if (json.contains("split")) manifest.types.split = members.boolean("split");
   if (json.contains("moments")) manifest.types.moments = read_moments(members);
   for (const Json& file : members.list("files")) {
     manifest.files.push_back(

@@ -120,6 +120,7 @@ std::string hashed_text(const Manifest& manifest) {
                    {"moment", moment_of(manifest.types)},
                    {"model", object_of(manifest.model, "model")},
                    {"config", object_of(manifest.config, "config")}};
+  if (!manifest.types.split) head["split"] = false;
   if (manifest.types.moments != CheckpointTypes().moments) head["moments"] = manifest.types.moments;
   if (manifest.validations != Validations()) {
     head["validations"] = {{"last", to_json(manifest.validations.last)},

@@ -92,7 +92,7 @@ BlockState in_passage(const ModelLayout& layout, const StatePlan& plan, BlockId 
   copy.m = next(plan.moment);  // the widest first: all are aligned then
   if (plan.moments > 1) copy.v = next(plan.moment);
   copy.weight = next(plan.compute);
-  if (plan.compute == DType::kBF16) copy.low = next(DType::kI16);
+  if (plan.has_low()) copy.low = next(DType::kI16);
   if (plan.moment == kMomentCode) copy.scale = next_of(kMomentCode, scales_shape(shape[0]));
   return copy;
 }
@@ -105,7 +105,7 @@ BlockState take_copy(const ModelLayout& layout, const StatePlan& plan, BlockId b
   BlockState copy;
   copy.begin = shape[0] * plan.rank;
   copy.weight = memory.tensor(space, "checkpoint.staging", plan.compute, shape);
-  if (plan.compute == DType::kBF16) {
+  if (plan.has_low()) {
     copy.low = memory.tensor(space, "checkpoint.staging", DType::kI16, shape);
   }
   copy.m = memory.tensor(space, "checkpoint.staging", plan.moment, shape);

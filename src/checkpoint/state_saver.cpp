@@ -16,7 +16,8 @@
 namespace strata {
 
 CheckpointTypes checkpoint_types(const StatePlan& plan) {
-  return {.weight = plan.compute, .moment = plan.moment, .moments = plan.moments};
+  return {
+      .weight = plan.compute, .moment = plan.moment, .moments = plan.moments, .split = plan.split};
 }
 
 std::vector<BlockId> update_order(const StatePlan& plan) {

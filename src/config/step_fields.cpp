@@ -150,6 +150,11 @@ void OptimizerSection::fields(FieldList& f) {
            "is f64 in f64 runs, bf16 takes 4, 8bit takes 2 and shares scales among 64 parameters. "
            "The latter two are rounded stochastically. Take bf16, then 8bit, where host memory, or "
            "its bandwidth, is short.");
+  f.choice(
+      "master", master, kMasterWeightsNames,
+      "Says what of an f32 master bf16 weights have beside them: split its low half, with which "
+      "nothing is lost; none nothing, which takes 2 bytes less per parameter, and updates round "
+      "weights stochastically. Take none where memory is short and lr is not tiny.");
   f.add("gradient_ring", gradient_ring,
         "Says how many layers have their gradients on the host at once, with timing on_arrival: at "
         "least deferred_units + 2; null keeps all. Set it where host memory is short: it saves up "

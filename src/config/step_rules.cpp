@@ -118,6 +118,8 @@ void check_optimizer(const RunConfig& c, Rules r) {
   r.refuse_if(o.moment_dtype != DType::kF32 && c.run.dtype == DType::kF64, "moment_dtype",
               std::string(enum_name(kMomentDTypeNames, o.moment_dtype)) +
                   " would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
+  r.refuse_if(o.master == MasterWeights::kNone && c.run.dtype != DType::kBF16, "master",
+              "\"none\" is for weights in bf16; others have no low halves: leave it out");
   r.refuse_if(o.min_lr_ratio > 0 && o.lr_schedule == LrSchedule::kConstant, "min_lr_ratio",
               "has no effect on a constant schedule; set optimizer.lr_schedule or leave it out");
   const bool wsd = o.lr_schedule == LrSchedule::kWsd;

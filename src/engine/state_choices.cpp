@@ -114,6 +114,7 @@ StatePlan without_speculation(const ModelLayout& layout, const StateChoices& cho
                  .gradient = choices.gradient,
                  .moment = choices.compute == DType::kF64 ? DType::kF64 : choices.moment,
                  .moments = choices.moments,
+                 .split = choices.split,
                  .rank = choices.rank,
                  .ranks = choices.ranks,
                  .replica = choices.replica,

@@ -64,10 +64,11 @@ AdamWScalars scalars_of_update(int t) {
 }
 
 template <class Update>
-void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, Update& op) {
+void upload_weights(OpRunner& runner, const std::vector<double>& w, const AdamWCase& c,
+                    Update& op) {
   const auto n = static_cast<std::int64_t>(w.size());
-  if (dtype != DType::kBF16) {
-    op.weight = runner.upload(w, dtype, {n});
+  if (c.weight != DType::kBF16 || !c.split) {
+    op.weight = runner.upload(w, c.weight, {n});
     return;
   }
   std::vector<double> high, low;
@@ -75,7 +76,7 @@ void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype,
     high.push_back(split(x).high);
     low.push_back(split(x).low);
   }
-  op.weight = runner.upload(high, dtype, {n});
+  op.weight = runner.upload(high, c.weight, {n});
   op.low = runner.upload(low, DType::kI16, {n});
 }
 
@@ -83,7 +84,7 @@ template <class Update>
 void require_weights(OpRunner& runner, const Update& op, const std::vector<double>& w,
                      bool all_finite) {
   std::vector<double> got = runner.download(op.weight);
-  if (op.weight.dtype == DType::kBF16) {
+  if (op.low) {
     std::vector<double> low = runner.download(op.low);
     std::vector<double> expected_high, expected_low;
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -103,8 +104,8 @@ void require_weights(OpRunner& runner, const Update& op, const std::vector<doubl
   }
 }
 
-template void upload_weights(OpRunner&, const std::vector<double>&, DType, AdamW&);
-template void upload_weights(OpRunner&, const std::vector<double>&, DType, Momentum&);
+template void upload_weights(OpRunner&, const std::vector<double>&, const AdamWCase&, AdamW&);
+template void upload_weights(OpRunner&, const std::vector<double>&, const AdamWCase&, Momentum&);
 template void require_weights(OpRunner&, const AdamW&, const std::vector<double>&, bool);
 template void require_weights(OpRunner&, const Momentum&, const std::vector<double>&, bool);
 

@@ -53,9 +53,19 @@ A stochastic(A x, std::uint32_t random) {
 /// Returns the scalars of update t, counted from 1. The second one clips.
 [[nodiscard]] AdamWScalars scalars_of_update(int t);
 
-/// Gives an update weights, in halves if `dtype` is bf16. Update is AdamW or Momentum.
+/// Returns w as an update that has no low halves stores element `i` of its run: rounded by random
+/// bits of its own.
 template <class Update>
-void upload_weights(OpRunner& runner, const std::vector<double>& w, DType dtype, Update& op);
+float only_bf16(float w, const AdamWScalars& s, const Update& op, std::size_t i) {
+  const std::uint32_t random =
+      rounding_bits(s.rounding_seed, op.rounding_stream ^ AdamW::kWeightStream,
+                    static_cast<std::size_t>(op.rounding_begin) + i);
+  return stochastic(w, random % 0x10000u);
+}
+
+/// Gives an update the weights of a case, in halves if they are split. Update is AdamW or Momentum.
+template <class Update>
+void upload_weights(OpRunner& runner, const std::vector<double>& w, const AdamWCase& c, Update& op);
 /// Requires that the weights have become `w`, and that the operator said whether everything it
 /// wrote is finite. The payload of a NaN is not part of the contract.
 template <class Update>

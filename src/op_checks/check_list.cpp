@@ -127,6 +127,13 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
           add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, other, grad, n}); });
         }
         add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, kMomentCode, other, n}); });
+        if (dtype == kBF16) {
+          add("adamw without low halves" + suffix, [=](OpRunner& r) {
+            for (const DType moments : {other, kMomentCode}) {
+              check_adamw(r, {dtype, moments, dtype, n, 0, false});
+            }
+          });
+        }
         add("momentum" + suffix, [=](OpRunner& r) {
           for (const auto formula :
                {MomentumFormula::kLion, MomentumFormula::kSgd, MomentumFormula::kNesterov}) {

@@ -117,13 +117,14 @@ struct CodedState {
 
   /// Does an update of `op`; returns whether all that was written is finite.
   bool update(const std::vector<double>& grad, const AdamWScalars& s, const AdamW& op) {
+    const bool rounds = op.weight.dtype == DType::kBF16 && !op.low;
     bool finite = true;
     std::vector<float> new_m, new_v;
     std::vector<std::uint32_t> random_m, random_v;
     for (std::size_t i = 0; i < w.size(); ++i) {
       const Element<float> next =
           step(Element<float>{w[i], m.value(i), v.value(i)}, static_cast<float>(grad[i]), s, op);
-      w[i] = next.w;
+      w[i] = rounds ? only_bf16(next.w, s, op, i) : next.w;
       finite = finite && std::isfinite(next.w);
       new_m.push_back(next.m);
       new_v.push_back(next.v);
@@ -141,12 +142,12 @@ struct CodedState {
 
 Outputs check_adamw_with_codes(OpRunner& runner, const AdamWCase& c) {
   const std::int64_t n = c.elements;
-  const std::vector<double> w = random_values(1, n, DType::kF32);
+  const std::vector<double> w = random_values(1, n, c.split ? DType::kF32 : c.weight);
   CodedState state{.w = {w.begin(), w.end()},
                    .m = CodedMoment(20, n, kFormats[0]),
                    .v = CodedMoment(30, n, kFormats[1])};
   AdamW op;
-  upload_weights(runner, w, c.weight, op);
+  upload_weights(runner, w, c, op);
   op.m = runner.upload(state.m.codes, kMomentCode, {n});
   op.v = runner.upload(state.v.codes, kMomentCode, {n});
   op.scale = runner.upload(interleaved(state.m.scales, state.v.scales), kMomentCode,

@@ -14,8 +14,9 @@ namespace {
 
 template <class A>
 Outputs check_as(OpRunner& runner, const AdamWCase& c) {
-  const auto [weight_dtype, moment_dtype, grad_dtype, n, rounding_begin] = c;
-  std::vector<double> w = wild_values(1, n, kDTypeOf<A>, false);
+  const auto [weight_dtype, moment_dtype, grad_dtype, n, rounding_begin, split] = c;
+  const bool rounds = weight_dtype == DType::kBF16 && !split;
+  std::vector<double> w = wild_values(1, n, rounds ? weight_dtype : kDTypeOf<A>, false);
   // The halves of a NaN cannot be uploaded as numbers; its bits are tested by themselves.
   for (double& x : w) x = weight_dtype == DType::kBF16 && std::isnan(x) ? 1.5 : x;
   const auto m = wild_values(2, n, moment_dtype, false);
@@ -25,7 +26,7 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
     state[i] = {static_cast<A>(w[i]), static_cast<A>(m[i]), static_cast<A>(v[i])};
   }
   AdamW op;
-  upload_weights(runner, w, weight_dtype, op);
+  upload_weights(runner, w, c, op);
   op.m = runner.upload(m, moment_dtype, {n});
   op.v = runner.upload(v, moment_dtype, {n});
   op.lr_factor = 0.7;
@@ -43,6 +44,9 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
     for (std::size_t i = 0; i < state.size(); ++i) {
       state[i] = step(state[i], static_cast<A>(grad[i]), s, op);
       all_finite = all_finite && std::isfinite(state[i].w);
+      if (rounds) {
+        state[i].w = static_cast<A>(only_bf16(static_cast<float>(state[i].w), s, op, i));
+      }
       if (moment_dtype != DType::kBF16) continue;
       const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream,
                                                  static_cast<std::size_t>(rounding_begin) + i);
@@ -87,8 +91,9 @@ Element<A> moved(MomentumFormula formula, Element<A> e, A grad, const AdamWScala
 
 template <class A>
 Outputs check_momentum_as(OpRunner& runner, MomentumFormula formula, const AdamWCase& c) {
-  const auto [weight_dtype, moment_dtype, grad_dtype, n, rounding_begin] = c;
-  std::vector<double> w = wild_values(1, n, kDTypeOf<A>, false);
+  const auto [weight_dtype, moment_dtype, grad_dtype, n, rounding_begin, split] = c;
+  const bool rounds = weight_dtype == DType::kBF16 && !split;
+  std::vector<double> w = wild_values(1, n, rounds ? weight_dtype : kDTypeOf<A>, false);
   for (double& x : w) x = weight_dtype == DType::kBF16 && std::isnan(x) ? 1.5 : x;
   const auto m = wild_values(2, n, moment_dtype, false);
   std::vector<Element<A>> state(w.size());
@@ -97,7 +102,7 @@ Outputs check_momentum_as(OpRunner& runner, MomentumFormula formula, const AdamW
   }
   Momentum op;
   op.formula = formula;
-  upload_weights(runner, w, weight_dtype, op);
+  upload_weights(runner, w, c, op);
   op.m = runner.upload(m, moment_dtype, {n});
   op.lr_factor = 0.7;
   op.weight_decay = 0.1;
@@ -114,6 +119,9 @@ Outputs check_momentum_as(OpRunner& runner, MomentumFormula formula, const AdamW
     for (std::size_t i = 0; i < state.size(); ++i) {
       state[i] = moved(formula, state[i], static_cast<A>(grad[i]), s, op);
       all_finite = all_finite && std::isfinite(state[i].w);
+      if (rounds) {
+        state[i].w = static_cast<A>(only_bf16(static_cast<float>(state[i].w), s, op, i));
+      }
       if (moment_dtype != DType::kBF16) continue;
       const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream,
                                                  static_cast<std::size_t>(rounding_begin) + i);
@@ -133,17 +141,18 @@ Outputs check_momentum_as(OpRunner& runner, MomentumFormula formula, const AdamW
 }  // namespace
 
 Outputs check_adamw(OpRunner& runner, const AdamWCase& c) {
-  runner.reset(fmt::format("{} {} weights, {} moments, {} gradients, from {}", c.elements,
-                           name_of(c.weight), moment_name(c.moments), name_of(c.grad),
-                           c.rounding_begin));
+  runner.reset(fmt::format("{} {} weights{}, {} moments, {} gradients, from {}", c.elements,
+                           name_of(c.weight), c.split ? "" : " alone", moment_name(c.moments),
+                           name_of(c.grad), c.rounding_begin));
   if (c.moments == kMomentCode) return check_adamw_with_codes(runner, c);
   return c.weight == DType::kF64 ? check_as<double>(runner, c) : check_as<float>(runner, c);
 }
 
 Outputs check_momentum(OpRunner& runner, MomentumFormula formula, const AdamWCase& c) {
-  runner.reset(fmt::format("formula {}, {} {} weights, {} moments, {} gradients, from {}",
+  runner.reset(fmt::format("formula {}, {} {} weights{}, {} moments, {} gradients, from {}",
                            static_cast<int>(formula), c.elements, name_of(c.weight),
-                           moment_name(c.moments), name_of(c.grad), c.rounding_begin));
+                           c.split ? "" : " alone", moment_name(c.moments), name_of(c.grad),
+                           c.rounding_begin));
   return c.weight == DType::kF64 ? check_momentum_as<double>(runner, formula, c)
                                  : check_momentum_as<float>(runner, formula, c);
 }

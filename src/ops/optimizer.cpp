@@ -40,10 +40,9 @@ void check_update(const Checker& c, const Update& u) {
   c.compute_dtype("weight", u.weight);
   c.contiguous("weight", u.weight);
   const Shape& shape = u.weight.shape;
-  if (u.weight.dtype == DType::kBF16) {
+  if (u.low) {
+    c.require(u.weight.dtype == DType::kBF16, "low", "must be absent: only bf16 weights are split");
     c.matches_contiguous("low", u.low, shape, DType::kI16);
-  } else {
-    c.require(!u.low, "low", "must be absent: only bf16 weights are split");
   }
   c.compute_dtype("grad", u.grad);
   c.matches_contiguous("grad", u.grad, shape, u.grad.dtype);

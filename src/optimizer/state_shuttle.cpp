@@ -41,7 +41,7 @@ std::int64_t scales_of(std::int64_t parameters, const StatePlan& plan) {
 /// Returns the bytes of the largest chunk in a slot.
 std::size_t slot_bytes(const ModelLayout& layout, const StatePlan& plan, std::int64_t chunk) {
   const std::int64_t n = largest_chunk(layout, plan, chunk);
-  const std::size_t low = plan.compute == DType::kBF16 ? aligned(n, DType::kI16) : 0;
+  const std::size_t low = plan.has_low() ? aligned(n, DType::kI16) : 0;
   return aligned(n, plan.compute) + low +
          static_cast<std::size_t>(plan.moments) * aligned(n, plan.moment) +
          aligned(scales_of(n, plan), kMomentCode);

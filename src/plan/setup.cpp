@@ -36,6 +36,7 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
           .moment = o.moment_dtype,
           .base_form = given.adapter ? given.adapter->base_format : Form::kPlain,
           .moments = moments_of(o.kind),
+          .split = o.master == MasterWeights::kSplit,
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
               to_int(std::min(o.gradient_ring.value_or(0), given.model.llama.num_hidden_layers)),

@@ -106,6 +106,7 @@ std::string Setup::state_text() const {
   const BlockPlan& layer = state.blocks[model->block_of_layer(0)];
   std::string text = std::string(moment_name(state.moment)) +
                      (state.moments == 1 ? " moment, " : " moments, ") +
+                     (state.compute == DType::kBF16 && !state.split ? "no low halves, " : "") +
                      std::string(name_of(layer.gradient_dtype)) + " gradients";
   if (state.gradient_ring > 0) {
     text += " in a ring of " + std::to_string(state.gradient_ring);

@@ -83,7 +83,7 @@ std::size_t StatePlan::chunk_bytes() const {
 }
 
 std::size_t StatePlan::updated_bytes(std::int64_t parameters) const {
-  const std::size_t low = compute == DType::kBF16 ? size_of(DType::kI16) : 0;
+  const std::size_t low = has_low() ? size_of(DType::kI16) : 0;
   const std::size_t each =
       size_of(compute) + low + static_cast<std::size_t>(moments) * size_of(moment);
   const std::int64_t of_codes = (parameters + kMomentBlock - 1) / kMomentBlock;

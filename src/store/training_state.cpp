@@ -106,7 +106,7 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
           memory.tensor(space_of(row.gradient), "state.gradient", row.gradient_dtype, shape);
     }
     const Space moments = space_of(row.moments);
-    if (plan.compute == DType::kBF16) {
+    if (plan.has_low()) {
       state.low = memory.tensor(moments, "state.low", DType::kI16, shape);
     }
     state.m = memory.tensor(moments, "state.m", plan.moment, shape);

@@ -132,6 +132,7 @@ constexpr KeyRule kRules[] = {
     {"optimizer.undo_log", KeyEffect::kFree},
     {"optimizer.gradient_dtype", KeyEffect::kNumbers},
     {"optimizer.moment_dtype", KeyEffect::kNumbers},
+    {"optimizer.master", KeyEffect::kNumbers},
     {"optimizer.gradient_ring", KeyEffect::kFree},
     {"optimizer.interleave", KeyEffect::kFree},
     {"optimizer.lr_schedule", KeyEffect::kNumbers},

@@ -151,6 +151,9 @@ TEST_CASE("a manifest reads back as it was written") {
     m.types.moments = 1;
     CHECK(json_of(m)["moments"] == 1);
     check_equal(Manifest::parse(m.to_string(), "m"), m);
+    m.types.split = false;
+    CHECK(json_of(m)["split"] == false);
+    check_equal(Manifest::parse(m.to_string(), "m"), m);
     m.types = m.types.weights_alone();
     CHECK(json_of(m)["moment"].is_null());
     check_equal(Manifest::parse(m.to_string(), "m"), m);

@@ -286,6 +286,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"optimizer.lr_schedule=wsd", "optimizer.wsd_decay_steps=60", "optimizer.warmup_steps=41"},
        "optimizer.warmup_steps: and wsd_decay_steps together are above run.steps (100)"},
       {{"optimizer.min_lr_ratio=0.1"}, "optimizer.min_lr_ratio: has no effect on a constant"},
+      {{"optimizer.master=none", "run.dtype=f32"}, "optimizer.master: \"none\" is for weights in"},
       {{"optimizer.momentum=0.8"}, "optimizer.momentum: belongs to optimizer.kind \"sgd\""},
       {{"optimizer.kind=lion", "optimizer.nesterov=true"}, "optimizer.nesterov: belongs to"},
       {{"optimizer.kind=sgd", "optimizer.momentum=1"}, "optimizer.momentum: must be in [0, 1)"},

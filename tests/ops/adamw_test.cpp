@@ -221,6 +221,41 @@ TEST_CASE("bf16 moments of adamw are drawn by seed, stream and element, on every
   CHECK(!same_bits(block(0), block(1)));
 }
 
+TEST_CASE("weights without low halves are right on average, and drawn apart from moments",
+          "[ops]") {
+  constexpr std::size_t kCount = 1 << 17;
+  ThreadPool pool(2);
+  const Shape shape{kCount};
+  // m becomes 1 + 2^-9 and the weight too: a quarter of the way between bf16 numbers.
+  const AdamWScalars scalars{.lr = 0x1p-9, .beta1 = 0, .beta2 = 0, .eps = 0, .rounding_seed = 1};
+  const std::vector<float> grad(kCount, -(1 + 0x1p-9f));
+  std::int32_t nonfinite = 0;
+  for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+    INFO(simd->name);
+    std::vector<Bf16> weight(kCount);
+    for (Bf16& w : weight) w.bits = 0x3f80;  // 1
+    std::vector<Bf16> m(kCount), v(kCount);
+    cpu::execute({pool, *simd}, AdamW{.weight = TensorView(weight.data(), DType::kBF16, shape),
+                                      .low = {},
+                                      .m = TensorView(m.data(), DType::kBF16, shape),
+                                      .v = TensorView(v.data(), DType::kBF16, shape),
+                                      .grad = ConstTensorView(grad.data(), DType::kF32, shape),
+                                      .scalars = &scalars,
+                                      .nonfinite = TensorView(&nonfinite, DType::kI32, {1})});
+    double up = 0;
+    double both_up = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const auto w = static_cast<float>(weight[i]);
+      REQUIRE((w == 1 || w == 1 + 0x1p-7f));
+      up += w > 1 ? 1 : 0;
+      both_up += w > 1 && static_cast<float>(m[i]) < -1 ? 1 : 0;
+    }
+    const double five_sigma = 5 * 0.5 / std::sqrt(static_cast<double>(kCount));
+    CHECK(std::abs(up / kCount - 0.25) < five_sigma);
+    CHECK(std::abs(both_up / kCount - 0.25 * 0.25) < five_sigma);
+  }
+}
+
 TEST_CASE("lion and sgd have the same bits on every instruction set for any input bits", "[ops]") {
   constexpr std::size_t kCount = 9001;
   ThreadPool pool(2);

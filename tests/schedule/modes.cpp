@@ -306,6 +306,9 @@ std::vector<Mode> update_modes() {
   add(modes, rings,
       {{"run.dtype=bf16 optimizer.moment_dtype=bf16 optimizer.kind=lion",
         "run.dtype=f64 optimizer.kind=sgd optimizer.nesterov=true",
+        "run.dtype=bf16 optimizer.master=none",
+        "run.dtype=bf16 optimizer.master=none optimizer.moment_dtype=8bit",
+        "run.dtype=bf16 optimizer.master=none optimizer.moment_dtype=bf16 optimizer.kind=sgd",
         R"(run.dtype=bf16 optimizer.lr_factors=["*.k_proj.weight=3","*.layers.1.*=0.5"])"},
        {"optimizer.timing=before_use", kOnArrival + " optimizer.deferred_units=2", speculative},
        ranks,
@@ -360,6 +363,7 @@ Mode plain_mode(const Mode& mode) {
   p.optimizer.kind = c.optimizer.kind;
   p.optimizer.momentum = c.optimizer.momentum;
   p.optimizer.nesterov = c.optimizer.nesterov;
+  p.optimizer.master = c.optimizer.master;
   p.optimizer.lr_factors = c.optimizer.lr_factors;
   p.optimizer.gradient_dtype = c.optimizer.gradient_dtype;
   p.optimizer.moment_dtype = c.optimizer.moment_dtype;

@@ -125,6 +125,7 @@ const std::map<std::string, Change> kNumberChanges{
     {"optimizer.grad_clip", [](RunConfig& c) { c.optimizer.grad_clip = 3; }},
     {"optimizer.gradient_dtype", [](RunConfig& c) { c.optimizer.gradient_dtype = DType::kBF16; }},
     {"optimizer.moment_dtype", [](RunConfig& c) { c.optimizer.moment_dtype = DType::kBF16; }},
+    {"optimizer.master", [](RunConfig& c) { c.optimizer.master = MasterWeights::kNone; }},
     {"optimizer.lr_schedule", [](RunConfig& c) { c.optimizer.lr_schedule = LrSchedule::kCosine; }},
     {"optimizer.warmup_steps", [](RunConfig& c) { c.optimizer.warmup_steps = 1; }},
     {"optimizer.min_lr_ratio", [](RunConfig& c) { c.optimizer.min_lr_ratio = 0.5; }},

@@ -65,6 +65,12 @@ double to_bf16(double value) {
   return static_cast<double>(std::bit_cast<float>(bits & 0xffff0000));
 }
 
+/// The bf16 that is the high half of an f32: the nearest, ties away from zero.
+double high_half(double value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value)) + 0x8000;
+  return static_cast<double>(std::bit_cast<float>(bits & 0xffff0000));
+}
+
 /// Rounds a moment to the nearest numbers that codes of 8 bits have: 31 times so many doublings of
 /// code 1 are not below the largest of 64.
 void to_codes(std::vector<double>& values, int doublings, bool may_vanish) {
@@ -163,6 +169,31 @@ TEST_CASE("state is loaded in the dtypes of the run that goes on", "[long]") {
                                  in_dtypes(saved, later)) == "");
         }
       }
+    }
+  }
+}
+
+TEST_CASE("low halves are zeros where a checkpoint has none, and go where the run has none") {
+  const auto config_of = [](MasterWeights master, const Placement& placement = {}) {
+    RunConfig config = save_config({.dtype = DType::kBF16}, placement);
+    config.optimizer.master = master;
+    return config;
+  };
+  for (const Placement& placement : {Placement{}, Placement{.resident = 2, .interleave = 0.5}}) {
+    INFO(placement.to_string());
+    MemoryFiles split(kRunFolder);
+    WholeState whole = save_state(config_of(MasterWeights::kSplit), 1, split, 2);
+    for (auto& [name, values] : whole.tensors) {
+      if (name.ends_with(" master")) std::ranges::transform(values, values.begin(), high_half);
+    }
+    CHECK(first_difference(loaded_state(config_of(MasterWeights::kNone, placement), 2, split, 2),
+                           whole) == "");
+
+    MemoryFiles none(kRunFolder);
+    const WholeState rounded = save_state(config_of(MasterWeights::kNone), 1, none, 2);
+    for (const MasterWeights master : {MasterWeights::kNone, MasterWeights::kSplit}) {
+      CHECK(first_difference(loaded_state(config_of(master, placement), 2, none, 2), rounded) ==
+            "");
     }
   }
 }

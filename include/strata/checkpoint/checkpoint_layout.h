@@ -43,8 +43,8 @@ struct StateFile {
 };
 
 /// The files of one block. `model` has the weights without the gaps that align segments in memory;
-/// `state` has "low" (where weights are bf16), "m", "v" if there are two moments, and "scale" if
-/// they are codes. A block that nobody trains has none.
+/// `state` has "low" (where bf16 weights are split), "m", "v" if there are two moments, and "scale"
+/// if they are codes. A block that nobody trains has none.
 struct BlockFiles {
   StateFile model;                 ///< its path is empty where nobody trains the block
   std::optional<StateFile> state;  ///< absent where weights are alone
@@ -55,10 +55,11 @@ struct BlockFiles {
 
 /// The dtypes in which a checkpoint holds state.
 struct CheckpointTypes {
-  DType weight = DType::kBF16;  ///< bf16 with low halves in i16, f32 or f64
+  DType weight = DType::kBF16;  ///< bf16, f32 or f64
   /// kMomentCode, bf16, f32 or f64; absent where weights are alone, also without their low halves.
   std::optional<DType> moment = DType::kF32;
-  int moments = 2;  ///< that a parameter has: m, and v if there are two
+  int moments = 2;    ///< that a parameter has: m, and v if there are two
+  bool split = true;  ///< bf16 weights have low halves in i16, where they are not alone
   bool operator==(const CheckpointTypes&) const = default;
   /// Returns these without all but the weights: what a model is, and no run can go on from.
   [[nodiscard]] CheckpointTypes weights_alone() const { return {.weight = weight, .moment = {}}; }

@@ -69,6 +69,13 @@ inline constexpr EnumName<BoundaryForm> kBoundaryFormNames[] = {{BoundaryForm::k
 
 inline constexpr EnumName<OptimizerKind> kOptimizerKindNames[] = {
     {OptimizerKind::kAdamW, "adamw"}, {OptimizerKind::kLion, "lion"}, {OptimizerKind::kSgd, "sgd"}};
+/// What there is of bf16 weights beside them.
+enum class MasterWeights : std::uint8_t {
+  kSplit,  ///< the low half of an f32 master, whose high half they are
+  kNone,   ///< nothing: updates round them stochastically
+};
+inline constexpr EnumName<MasterWeights> kMasterWeightsNames[] = {{MasterWeights::kSplit, "split"},
+                                                                  {MasterWeights::kNone, "none"}};
 inline constexpr EnumName<UpdateTiming> kUpdateTimingNames[] = {
     {UpdateTiming::kBeforeUse, "before_use"},
     {UpdateTiming::kOnArrival, "on_arrival"},
@@ -212,6 +219,7 @@ struct OptimizerSection {
   std::optional<ByteSize> undo_log;
   std::optional<DType> gradient_dtype;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
   DType moment_dtype = DType::kF32;     ///< f32 stands for f64 if run.dtype is f64
+  MasterWeights master = MasterWeights::kSplit;
   std::optional<std::int64_t> gradient_ring;
   std::optional<double> interleave;  ///< share of the layers on the host that the device updates
   LrSchedule lr_schedule = LrSchedule::kConstant;

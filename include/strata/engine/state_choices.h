@@ -21,7 +21,8 @@ struct StateChoices {
   DType gradient = DType::kBF16;
   DType moment = DType::kF32;     ///< f32 stands for f64 with f64 weights
   Form base_form = Form::kPlain;  ///< of layers that nobody trains
-  int moments = 2;                ///< of StatePlan
+  int moments = 2;                ///< this and the next one as in StatePlan
+  bool split = true;
   int passes = 1;
   int gradient_ring = 0;  ///< slots that layers' gradients share; 0: each gradient has a home
   int rank = 0;           ///< this and the next three as in StatePlan

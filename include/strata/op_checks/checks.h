@@ -205,6 +205,7 @@ struct AdamWCase {
   DType weight, moments, grad;
   std::int64_t elements;
   std::int64_t rounding_begin = 0;
+  bool split = true;  ///< bf16 weights have low halves
 };
 /// Several AdamW steps over ordinary, denormal, huge and non-finite numbers, bitwise equal to the
 /// sequence of strata/ops/optimizer.h written with std::fma, and to what codes of moments mean.

@@ -65,8 +65,9 @@ struct AdamWScalars {
 ///   w  = fma(-lr, u, w)
 /// with every scalar (1 - beta and lr * weight_decay, too; lr is scalars->lr * lr_factor) computed
 /// in f64 and rounded to A first.
-/// bf16 weights are the high half of a split f32 master: bits(w) = (hi << 16) + sign-extended lo
-/// modulo 2^32; after the update hi = (bits + 0x8000) >> 16, lo = int16(bits - (hi << 16)).
+/// bf16 weights with `low` are the high half of a split f32 master: bits(w) = (hi << 16) +
+/// sign-extended lo modulo 2^32; after the update hi = (bits + 0x8000) >> 16, lo = int16(bits -
+/// (hi << 16)).
 /// bf16 moments are widened on reading and rounded stochastically on writing; w is updated from the
 /// m and v before that. Element i takes 16 random bits for each, with e = rounding_begin + i, from
 ///   key = random_bits(rounding_seed, rounding_stream, e / 4096)
@@ -76,15 +77,18 @@ struct AdamWScalars {
 /// number goes up in magnitude with the probability of the fraction that it loses. Infinities and
 /// NaNs keep their upper 16 bits, NaNs become quiet. mix32 is the finaliser of MurmurHash3
 /// (Appleby, 2011): x ^= x >> 16, x *= 0x85ebca6b, x ^= x >> 13, x *= 0xc2b2ae35, x ^= x >> 16.
+/// bf16 weights without `low` are widened on reading and rounded like bf16 moments on writing, by
+/// r mod 2^16 of random bits of their own, those of the stream rounding_stream ^ kWeightStream.
 /// 8-bit moments are codes with scales (strata/ops/moment_codes.h); they are decoded on reading and
 /// encoded on writing, m by the random bits r mod 2^16 and v by r / 2^16. Blocks are counted from
 /// element 0, and rounding_begin is a multiple of kMomentBlock.
-/// `nonfinite[0]` is set to 1 if any new w is not finite, checked before the split, or if a block
-/// of codes is not; else untouched.
+/// `nonfinite[0]` is set to 1 if any new w is not finite, checked before it is split or rounded, or
+/// if a block of codes is not; else untouched.
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
-  TensorView weight;                      ///< [n] bf16 (high half), f32 or f64
-  TensorView low;                         ///< [n] i16; present exactly if weight is bf16
+  static constexpr std::uint64_t kWeightStream = 0x77656967687473;  // "weights"
+  TensorView weight;                      ///< [n] bf16 (high half, or all), f32 or f64
+  TensorView low;                         ///< [n] i16, of a bf16 weight, or absent
   TensorView m;                           ///< [n] A; bf16 or kMomentCode if A is f32
   TensorView v;                           ///< [n] dtype of m
   TensorView scale{};                     ///< [ceil(n / kMomentBlock), kMomentScales] u8; present
@@ -122,8 +126,8 @@ enum class MomentumFormula : std::uint8_t {
 struct Momentum {
   static constexpr std::string_view kName = "momentum";
   MomentumFormula formula = MomentumFormula::kLion;
-  TensorView weight;                      ///< [n] bf16 (high half), f32 or f64
-  TensorView low;                         ///< [n] i16; present exactly if weight is bf16
+  TensorView weight;                      ///< [n] bf16 (high half, or all), f32 or f64
+  TensorView low;                         ///< [n] i16, of a bf16 weight, or absent
   TensorView m;                           ///< [n] A; bf16 if A is f32
   ConstTensorView grad;                   ///< [n] bf16, f32 or f64
   const AdamWScalars* scalars = nullptr;  ///< read when the operator runs

@@ -86,11 +86,12 @@ struct BlockPlan {
 /// This is all that stores and updaters know of the training state of one rank: its dtypes, its
 /// share, and the rows of all blocks.
 struct StatePlan {
-  DType compute = DType::kBF16;   ///< X, dtype of weights: bf16 (split master), f32 or f64
+  DType compute = DType::kBF16;   ///< X, dtype of weights: bf16, f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
   DType moment = DType::kF32;     ///< dtype of m and v: kMomentCode, bf16, f32, or f64 with f64
                                   ///< weights
   int moments = 2;                ///< that a parameter has: m, and v if there are two
+  bool split = true;              ///< bf16 weights have low halves, else they are all there is
   int rank = 0;                   ///< of those that shard the state together
   int ranks = 1;                  ///< that shard the state together
   int replica = 0;                ///< which copy of the state this rank has a shard of
@@ -102,6 +103,8 @@ struct StatePlan {
   int chunk_factor = 1;  ///< so many times as long are chunks; more than 1 on paper only
   PerBlock<BlockPlan> blocks;
 
+  /// Returns whether weights have low halves.
+  [[nodiscard]] bool has_low() const { return split && compute == DType::kBF16; }
   /// Returns the bytes of a chunk of what is long.
   [[nodiscard]] std::size_t chunk_bytes() const;
   /// Returns the bytes that an update changes of so many parameters: weights, low halves, m and v

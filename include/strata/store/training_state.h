@@ -28,8 +28,9 @@ namespace strata {
 /// This is one rank's shard of one block, or a part of a shard, in the homes that its BlockPlan
 /// names. n is shard_elements(ranks).
 struct BlockState {
-  TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64; bytes if packed
-  TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
+  TensorView weight;       ///< [n] bf16 (high half of the master, or all of it), f32 or f64; bytes
+                           ///< if packed
+  TensorView low;          ///< [n] i16, low half of the master; absent unless StatePlan::has_low()
   TensorView m;            ///< [n] StatePlan::moment
   TensorView v;            ///< [n] StatePlan::moment; absent if the optimizer has one moment
   TensorView scale;        ///< [n / kMomentBlock, kMomentScales] u8; absent unless m has codes

@@ -11,23 +11,13 @@
 namespace strata::cpu {
 namespace {
 
-template <class A>
-[[gnu::always_inline]] inline void store_moment(A& to, A x, std::uint32_t) {
-  to = x;
-}
-/// Rounds stochastically by 16 random bits.
-[[gnu::always_inline]] inline void store_moment(Bf16& to, float x, std::uint32_t random) {
-  const auto bits = __builtin_bit_cast(std::uint32_t, x);
-  const std::uint32_t quiet = (bits & 0x7fffffffu) > 0x7f800000u ? 0x00400000u : 0u;
-  const std::uint32_t added = is_finite(x) ? bits + random : bits | quiet;
-  to.bits = static_cast<std::uint16_t>(added >> 16);
-}
-
-/// Updates `count` parameters whose master weight is one number. A is its type, M that of the
-/// moments (A or bf16) and G that of the gradient. Returns whether every new weight is finite.
-template <class A, class M, class G>
-bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const G* __restrict grad,
-                  std::int64_t count, const AdamWFactors<A> f, Rounding rounding) {
+/// Updates `count` parameters whose master weight is one number. A is the type in which they are
+/// updated, W that of the weights and M that of the moments (A or bf16), and G that of the
+/// gradient. Returns whether every new weight is finite.
+template <class A, class W, class M, class G>
+bool update_whole(W* __restrict weight, M* __restrict m, M* __restrict v, const G* __restrict grad,
+                  std::int64_t count, const AdamWFactors<A> f, Rounding rounding,
+                  Rounding weight_rounding) {
   std::uint32_t bad = 0;
   for (std::int64_t begin = 0; begin < count; begin += kStrip) {
     fetch_ahead(begin, weight, m, v, grad);
@@ -35,11 +25,11 @@ bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const 
     for (std::int64_t i = begin; i < end; ++i) {
       A new_m = widen(m[i]);
       A new_v = widen(v[i]);
-      const A w = updated(weight[i], static_cast<A>(widen(grad[i])), new_m, new_v, f);
+      const A w = updated(A{widen(weight[i])}, static_cast<A>(widen(grad[i])), new_m, new_v, f);
       const std::uint32_t random = rounding_bits(rounding, i);
-      weight[i] = w;
-      store_moment(m[i], new_m, random & 0xffffu);
-      store_moment(v[i], new_v, random >> 16);
+      store_rounded(weight[i], w, rounding_bits(weight_rounding, i) & 0xffffu);
+      store_rounded(m[i], new_m, random & 0xffffu);
+      store_rounded(v[i], new_v, random >> 16);
       bad |= static_cast<std::uint32_t>(!is_finite(w));
     }
   }
@@ -61,8 +51,8 @@ bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __re
       float new_v = widen(v[i]);
       const float w = updated(join(weight[i], low[i]), g, new_m, new_v, f);
       const std::uint32_t random = rounding_bits(rounding, i);
-      store_moment(m[i], new_m, random & 0xffffu);
-      store_moment(v[i], new_v, random >> 16);
+      store_rounded(m[i], new_m, random & 0xffffu);
+      store_rounded(v[i], new_v, random >> 16);
       bad |= static_cast<std::uint32_t>(!is_finite(w));
       const auto bits = __builtin_bit_cast(std::uint32_t, w);
       weight[i].bits = static_cast<std::uint16_t>((bits + 0x8000u) >> 16);
@@ -72,18 +62,23 @@ bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __re
   return bad == 0;
 }
 
-/// Updates weights that accumulate in f32: f32 ones, or split bf16 ones.
+/// Updates weights that accumulate in f32: f32 ones, or bf16 ones, split or not.
 template <class M, class G>
 bool adamw_f32(const AdamWRange& r, const G* grad) {
   const std::int64_t count = r.end - r.begin;
   M* m = static_cast<M*>(r.m) + r.begin;
   M* v = static_cast<M*>(r.v) + r.begin;
+  const Rounding rounding{r.rounding_key, r.rounding_begin};
+  const Rounding weight_rounding{r.weight_key, r.rounding_begin};
   if (r.weight_dtype == DType::kF32) {
-    return update_whole(static_cast<float*>(r.weight) + r.begin, m, v, grad, count, r.f32,
-                        {r.rounding_key, r.rounding_begin});
+    return update_whole(static_cast<float*>(r.weight) + r.begin, m, v, grad, count, r.f32, rounding,
+                        weight_rounding);
   }
-  return update_split(static_cast<Bf16*>(r.weight) + r.begin, r.low + r.begin, m, v, grad, count,
-                      r.f32, {r.rounding_key, r.rounding_begin});
+  Bf16* weight = static_cast<Bf16*>(r.weight) + r.begin;
+  if (r.low == nullptr) {
+    return update_whole(weight, m, v, grad, count, r.f32, rounding, weight_rounding);
+  }
+  return update_split(weight, r.low + r.begin, m, v, grad, count, r.f32, rounding);
 }
 
 template <class G>
@@ -92,7 +87,7 @@ bool adamw_with(const AdamWRange& r) {
   if (r.weight_dtype == DType::kF64) {
     return update_whole(static_cast<double*>(r.weight) + r.begin,
                         static_cast<double*>(r.m) + r.begin, static_cast<double*>(r.v) + r.begin,
-                        grad, r.end - r.begin, r.f64, {r.rounding_key, r.rounding_begin});
+                        grad, r.end - r.begin, r.f64, Rounding{}, Rounding{});
   }
   switch (r.moment_dtype) {
     case DType::kU8: return adamw_with_codes(r, grad);

@@ -57,6 +57,9 @@ struct Scale {
   return {largest == 0 ? 0 : (scale < 1 ? 1 : scale), true};
 }
 
+/// In place of low halves: the bf16 weight is all there is of it.
+struct NoLow {};
+
 [[gnu::always_inline]] inline float master_of(const float* weight, const std::int16_t*,
                                               std::int64_t i) {
   return weight[i];
@@ -65,22 +68,30 @@ struct Scale {
                                               std::int64_t i) {
   return join(weight[i], low[i]);
 }
-[[gnu::always_inline]] inline void put_master(float w, float* weight, std::int16_t*,
-                                              std::int64_t i) {
+[[gnu::always_inline]] inline float master_of(const Bf16* weight, const NoLow*, std::int64_t i) {
+  return widen(weight[i]);
+}
+// Each puts a master to its place; one that is rounded takes 16 random bits.
+[[gnu::always_inline]] inline void put_master(float w, float* weight, std::int16_t*, std::int64_t i,
+                                              std::uint32_t) {
   weight[i] = w;
 }
+[[gnu::always_inline]] inline void put_master(float w, Bf16* weight, NoLow*, std::int64_t i,
+                                              std::uint32_t random) {
+  store_rounded(weight[i], w, random);
+}
 [[gnu::always_inline]] inline void put_master(float w, Bf16* weight, std::int16_t* low,
-                                              std::int64_t i) {
+                                              std::int64_t i, std::uint32_t) {
   const auto bits = __builtin_bit_cast(std::uint32_t, w);
   weight[i].bits = static_cast<std::uint16_t>((bits + 0x8000u) >> 16);
   low[i] = static_cast<std::int16_t>(bits);  // bits - (hi << 16), modulo 2^16
 }
 
-/// The tensors of a block, from its first element on. W is float, or Bf16 with low halves.
-template <class W, class G>
+/// The tensors of a block, from its first element on. W is float, or Bf16 with low halves of L.
+template <class W, class L, class G>
 struct CodedBlock {
   W* __restrict weight;
-  std::int16_t* __restrict low;
+  L* __restrict low;
   std::uint8_t* __restrict m;
   std::uint8_t* __restrict v;
   const G* __restrict grad;
@@ -88,11 +99,12 @@ struct CodedBlock {
 
 /// Updates the `count` parameters of a block and its scales. Returns whether every new weight and
 /// moment is finite.
-template <class W, class G>
-[[gnu::always_inline]] inline bool update_block(const CodedBlock<W, G> b,
+template <class W, class L, class G>
+[[gnu::always_inline]] inline bool update_block(const CodedBlock<W, L, G> b,
                                                 std::uint8_t* __restrict scales,
                                                 const std::int64_t count,
-                                                const AdamWFactors<float>& f, Rounding rounding) {
+                                                const AdamWFactors<float>& f, Rounding rounding,
+                                                Rounding weight_rounding) {
   alignas(64) float m[kMomentBlock];
   alignas(64) float v[kMomentBlock];
   const std::int32_t old_m = scales[0];
@@ -107,7 +119,7 @@ template <class W, class G>
     float new_v = decoded(b.v[i], old_v);
     const auto g = static_cast<float>(widen(b.grad[i]));
     const float w = updated(master_of(b.weight, b.low, i), g, new_m, new_v, f);
-    put_master(w, b.weight, b.low, i);
+    put_master(w, b.weight, b.low, i, rounding_bits(weight_rounding, i) & 0xffffu);
     m[i] = new_m;
     v[i] = new_v;
     const std::int32_t size_m = __builtin_bit_cast(std::int32_t, new_m) & 0x7fffffff;
@@ -139,21 +151,23 @@ template <class W, class G>
 }
 
 /// Updates `count` parameters, the first of which begins a block.
-template <class W, class G>
-bool update_coded(const CodedBlock<W, G> all, std::uint8_t* scales, std::int64_t count,
-                  const AdamWFactors<float> f, Rounding rounding) {
+template <class W, class L, class G>
+bool update_coded(const CodedBlock<W, L, G> all, std::uint8_t* scales, std::int64_t count,
+                  const AdamWFactors<float> f, Rounding rounding, Rounding weight_rounding) {
   bool finite = true;
   for (std::int64_t begin = 0; begin < count; begin += kMomentBlock) {
     fetch_ahead(begin, all.weight, all.m, all.v, all.grad);
     if (all.low != nullptr) fetch_ahead(begin, all.low);
-    const CodedBlock<W, G> block{all.weight + begin, all.low == nullptr ? nullptr : all.low + begin,
-                                 all.m + begin, all.v + begin, all.grad + begin};
+    const CodedBlock<W, L, G> block{all.weight + begin,
+                                    all.low == nullptr ? nullptr : all.low + begin, all.m + begin,
+                                    all.v + begin, all.grad + begin};
     std::uint8_t* const of_block = scales + kMomentScales * (begin / kMomentBlock);
     const Rounding here{rounding.key, rounding.begin + begin};
+    const Rounding of_weights{weight_rounding.key, weight_rounding.begin + begin};
     const bool whole = begin + kMomentBlock <= count;
     // The compiler makes another loop of the one whose length it knows.
-    const bool good = whole ? update_block(block, of_block, kMomentBlock, f, here)
-                            : update_block(block, of_block, count - begin, f, here);
+    const bool good = whole ? update_block(block, of_block, kMomentBlock, f, here, of_weights)
+                            : update_block(block, of_block, count - begin, f, here, of_weights);
     finite = finite && good;
   }
   return finite;
@@ -167,13 +181,20 @@ bool adamw_with_codes(const AdamWRange& r, const G* grad) {
   std::uint8_t* v = static_cast<std::uint8_t*>(r.v) + r.begin;
   std::uint8_t* scales = r.scale + kMomentScales * (r.begin / kMomentBlock);
   const Rounding rounding{r.rounding_key, r.rounding_begin};
+  const Rounding of_weights{r.weight_key, r.rounding_begin};
   if (r.weight_dtype == DType::kF32) {
-    const CodedBlock<float, G> all{static_cast<float*>(r.weight) + r.begin, nullptr, m, v, grad};
-    return update_coded(all, scales, count, r.f32, rounding);
+    const CodedBlock<float, std::int16_t, G> all{static_cast<float*>(r.weight) + r.begin, nullptr,
+                                                 m, v, grad};
+    return update_coded(all, scales, count, r.f32, rounding, of_weights);
   }
-  const CodedBlock<Bf16, G> all{static_cast<Bf16*>(r.weight) + r.begin, r.low + r.begin, m, v,
-                                grad};
-  return update_coded(all, scales, count, r.f32, rounding);
+  if (r.low == nullptr) {
+    const CodedBlock<Bf16, NoLow, G> all{static_cast<Bf16*>(r.weight) + r.begin, nullptr, m, v,
+                                         grad};
+    return update_coded(all, scales, count, r.f32, rounding, of_weights);
+  }
+  const CodedBlock<Bf16, std::int16_t, G> all{static_cast<Bf16*>(r.weight) + r.begin,
+                                              r.low + r.begin, m, v, grad};
+  return update_coded(all, scales, count, r.f32, rounding, of_weights);
 }
 
 }  // namespace

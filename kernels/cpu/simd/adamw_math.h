@@ -36,7 +36,7 @@ template <class A>
   return fused(-f.lr, u, w);
 }
 
-/// Where the random bits of bf16 and 8-bit moments come from.
+/// Where the random bits of moments and weights that are rounded come from.
 struct Rounding {
   std::uint64_t key = 0;   ///< the key of the block of 4096 elements
   std::int64_t begin = 0;  ///< the place of the first element in the block
@@ -52,6 +52,18 @@ struct Rounding {
   x *= 0xc2b2ae35u;
   x ^= x >> 16;
   return x ^ static_cast<std::uint32_t>(r.key >> 32);
+}
+
+/// Stores x, or rounds it stochastically by 16 random bits.
+template <class A>
+[[gnu::always_inline]] inline void store_rounded(A& to, A x, std::uint32_t) {
+  to = x;
+}
+[[gnu::always_inline]] inline void store_rounded(Bf16& to, float x, std::uint32_t random) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  const std::uint32_t quiet = (bits & 0x7fffffffu) > 0x7f800000u ? 0x00400000u : 0u;
+  const std::uint32_t added = is_finite(x) ? bits + random : bits | quiet;
+  to.bits = static_cast<std::uint16_t>(added >> 16);
 }
 
 /// An update reads and writes more streams at once than a processor follows by itself, the more so

@@ -31,18 +31,18 @@ template <OneMoment kFormula, class A>
 
 /// Updates `count` parameters whose master weight is one number; the types are those of
 /// update_whole(). Returns whether every new weight is finite.
-template <OneMoment kFormula, class A, class M, class G>
-bool move_whole(A* __restrict weight, M* __restrict m, const G* __restrict grad, std::int64_t count,
-                const AdamWFactors<A> f, Rounding rounding) {
+template <OneMoment kFormula, class A, class W, class M, class G>
+bool move_whole(W* __restrict weight, M* __restrict m, const G* __restrict grad, std::int64_t count,
+                const AdamWFactors<A> f, Rounding rounding, Rounding weight_rounding) {
   std::uint32_t bad = 0;
   for (std::int64_t begin = 0; begin < count; begin += kStrip) {
     fetch_ahead(begin, weight, m, grad);
     const std::int64_t end = begin + kStrip < count ? begin + kStrip : count;
     for (std::int64_t i = begin; i < end; ++i) {
       A new_m = widen(m[i]);
-      const A w = moved<kFormula>(weight[i], static_cast<A>(widen(grad[i])), new_m, f);
-      weight[i] = w;
-      store_moment(m[i], new_m, rounding_bits(rounding, i) & 0xffffu);
+      const A w = moved<kFormula>(A{widen(weight[i])}, static_cast<A>(widen(grad[i])), new_m, f);
+      store_rounded(weight[i], w, rounding_bits(weight_rounding, i) & 0xffffu);
+      store_rounded(m[i], new_m, rounding_bits(rounding, i) & 0xffffu);
       bad |= static_cast<std::uint32_t>(!is_finite(w));
     }
   }
@@ -62,9 +62,9 @@ bool move_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __rest
       float new_m = widen(m[i]);
       const float w =
           moved<kFormula>(join(weight[i], low[i]), static_cast<float>(widen(grad[i])), new_m, f);
-      store_moment(m[i], new_m, rounding_bits(rounding, i) & 0xffffu);
+      store_rounded(m[i], new_m, rounding_bits(rounding, i) & 0xffffu);
       bad |= static_cast<std::uint32_t>(!is_finite(w));
-      put_master(w, weight, low, i);
+      put_master(w, weight, low, i, 0);
     }
   }
   return bad == 0;
@@ -75,12 +75,16 @@ bool momentum_f32(const AdamWRange& r, const G* grad) {
   const std::int64_t count = r.end - r.begin;
   M* m = static_cast<M*>(r.m) + r.begin;
   const Rounding rounding{r.rounding_key, r.rounding_begin};
+  const Rounding weight_rounding{r.weight_key, r.rounding_begin};
   if (r.weight_dtype == DType::kF32) {
     return move_whole<kFormula>(static_cast<float*>(r.weight) + r.begin, m, grad, count, r.f32,
-                                rounding);
+                                rounding, weight_rounding);
   }
-  return move_split<kFormula>(static_cast<Bf16*>(r.weight) + r.begin, r.low + r.begin, m, grad,
-                              count, r.f32, rounding);
+  Bf16* weight = static_cast<Bf16*>(r.weight) + r.begin;
+  if (r.low == nullptr) {
+    return move_whole<kFormula>(weight, m, grad, count, r.f32, rounding, weight_rounding);
+  }
+  return move_split<kFormula>(weight, r.low + r.begin, m, grad, count, r.f32, rounding);
 }
 
 template <OneMoment kFormula, class G>
@@ -89,7 +93,7 @@ bool momentum_with(const AdamWRange& r) {
   if (r.weight_dtype == DType::kF64) {
     return move_whole<kFormula>(static_cast<double*>(r.weight) + r.begin,
                                 static_cast<double*>(r.m) + r.begin, grad, r.end - r.begin, r.f64,
-                                {r.rounding_key, r.rounding_begin});
+                                Rounding{}, Rounding{});
   }
   return r.moment_dtype == DType::kBF16 ? momentum_f32<kFormula, Bf16>(r, grad)
                                         : momentum_f32<kFormula, float>(r, grad);

@@ -90,6 +90,7 @@ struct AdamWRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::uint64_t rounding_key = 0;   ///< the key of the block, for moments that are rounded
+  std::uint64_t weight_key = 0;     ///< the same for bf16 weights without low halves
   std::int64_t rounding_begin = 0;  ///< the place of `begin` in the block
   AdamWFactors<double> f64;
   AdamWFactors<float> f32;

@@ -52,7 +52,7 @@ __device__ __forceinline__ void write_moments(const AdamWArguments<W, M, G>& p,
     store(p.v + i, v);
   } else {
     const std::int64_t place = p.rounding_begin + i;
-    const std::uint64_t key = rounding_key(s, place);
+    const std::uint64_t key = rounding_key(s.rounding, place);
     const auto first = static_cast<std::uint32_t>(place % SquaredNorm::kBlock);
     Vector<M, kCount> rounded_m;
     Vector<M, kCount> rounded_v;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void update(const AdamWArguments<W, M, G>& p, const A
     w[j] = updated(s, grad[j], w[j], m[j], v[j]);
     finite = finite && isfinite(w[j]);
   }
-  Master<W, kCount>::write(p, i, w);
+  Master<W, kCount>::write(p, s, i, w);
   write_moments(p, s, i, m, v);
   if (!finite) *p.nonfinite = 1;  // every thread that writes, writes this
 }
@@ -114,7 +114,7 @@ void enqueue(const Context& context, const AdamW& op) {
   // The parameters of a thread take their random bits from one block of them.
   const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad}) &&
                     op.rounding_begin % kAdamWParameters == 0;
-  with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
+  with_weights(op, [&]<class W>() {
     with_dtype(op.kName, op.m.dtype, [&]<class M>() {
       with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
         const AdamWArguments<W, M, G> arguments{.weight = data<W>(op.weight),

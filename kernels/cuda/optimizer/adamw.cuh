@@ -3,6 +3,9 @@
 
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/vector.cuh"
 #include "strata/ops/optimizer.h"
 
@@ -23,8 +26,9 @@ struct AdamWNumbers {
   float correction1;
   float correction2;
   float grad_factor;
-  float decay;             ///< lr * weight_decay
-  std::uint64_t rounding;  ///< the part of the keys of rounding that all blocks share
+  float decay;                    ///< lr * weight_decay
+  std::uint64_t rounding;         ///< the part of the keys of rounding that all blocks share
+  std::uint64_t weight_rounding;  ///< the same for weights without low halves
   bool apply;
 };
 
@@ -46,9 +50,9 @@ __device__ __forceinline__ std::uint32_t mix32(std::uint32_t x) {
 }
 
 /// Returns the key of the random bits of the block of parameters around this place, and the bits of
-/// the one at `first` in it.
-__device__ __forceinline__ std::uint64_t rounding_key(const AdamWNumbers& s, std::int64_t place) {
-  return mix64(s.rounding ^ static_cast<std::uint64_t>(place / SquaredNorm::kBlock));
+/// the one at `first` in it. `shared` is the part of keys that all blocks share.
+__device__ __forceinline__ std::uint64_t rounding_key(std::uint64_t shared, std::int64_t place) {
+  return mix64(shared ^ static_cast<std::uint64_t>(place / SquaredNorm::kBlock));
 }
 __device__ __forceinline__ std::uint32_t rounding_bits(std::uint64_t key, std::uint32_t first) {
   return mix32(static_cast<std::uint32_t>(key) + first * 0x9e3779b9u) ^
@@ -59,18 +63,20 @@ __device__ __forceinline__ std::uint32_t rounding_bits(std::uint64_t key, std::u
 template <class Arguments>
 __device__ AdamWNumbers round_scalars(const AdamWScalars& s, const Arguments& p) {
   const double lr = __dmul_rn(s.lr, p.lr_factor);
-  return {.lr = __double2float_rn(lr),
-          .beta1 = __double2float_rn(s.beta1),
-          .beta2 = __double2float_rn(s.beta2),
-          .rest1 = __double2float_rn(__dsub_rn(1.0, s.beta1)),
-          .rest2 = __double2float_rn(__dsub_rn(1.0, s.beta2)),
-          .eps = __double2float_rn(s.eps),
-          .correction1 = __double2float_rn(s.correction1),
-          .correction2 = __double2float_rn(s.correction2),
-          .grad_factor = __double2float_rn(s.grad_factor),
-          .decay = __double2float_rn(__dmul_rn(lr, p.weight_decay)),
-          .rounding = mix64(mix64(s.rounding_seed) ^ p.rounding_stream),
-          .apply = s.apply != 0};
+  return {
+      .lr = __double2float_rn(lr),
+      .beta1 = __double2float_rn(s.beta1),
+      .beta2 = __double2float_rn(s.beta2),
+      .rest1 = __double2float_rn(__dsub_rn(1.0, s.beta1)),
+      .rest2 = __double2float_rn(__dsub_rn(1.0, s.beta2)),
+      .eps = __double2float_rn(s.eps),
+      .correction1 = __double2float_rn(s.correction1),
+      .correction2 = __double2float_rn(s.correction2),
+      .grad_factor = __double2float_rn(s.grad_factor),
+      .decay = __double2float_rn(__dmul_rn(lr, p.weight_decay)),
+      .rounding = mix64(mix64(s.rounding_seed) ^ p.rounding_stream),
+      .weight_rounding = mix64(mix64(s.rounding_seed) ^ p.rounding_stream ^ AdamW::kWeightStream),
+      .apply = s.apply != 0};
 }
 
 __device__ __forceinline__ float updated(const AdamWNumbers& s, float grad, float w, float& m,
@@ -105,13 +111,33 @@ __device__ __forceinline__ void split(float w, __nv_bfloat16& high, std::int16_t
   low = static_cast<std::int16_t>(bits - (upper << 16));
 }
 
-/// Reads and writes the f32 master of kCount parameters.
+/// A bf16 weight that is all there is of it.
+struct OnlyBf16 {
+  __nv_bfloat16 value;
+};
+
+/// Calls `launch` with the type of an update's weights.
+template <class Update, class Launch>
+void with_weights(const Update& op, const Launch& launch) {
+  with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
+    if constexpr (sizeof(W) == sizeof(__nv_bfloat16)) {
+      if (!op.low) return launch.template operator()<OnlyBf16>();
+    }
+    launch.template operator()<W>();
+  });
+}
+
+/// Reads and writes the f32 master of kCount parameters, which are in one block.
 template <class W, int kCount>
 struct Master {
   template <class Arguments>
   static __device__ void read(const Arguments& p, std::int64_t i, float (&w)[kCount]) {
     if constexpr (sizeof(W) == sizeof(float)) {
       load(p.weight + i, w);
+    } else if constexpr (std::is_same_v<W, OnlyBf16>) {
+      const auto all = load_raw<W, kCount>(p.weight + i);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) w[j] = __bfloat162float(all.values[j].value);
     } else {
       const auto high = load_raw<W, kCount>(p.weight + i);
       const auto low = load_raw<std::int16_t, kCount>(p.low + i);
@@ -120,9 +146,20 @@ struct Master {
     }
   }
   template <class Arguments>
-  static __device__ void write(const Arguments& p, std::int64_t i, const float (&w)[kCount]) {
+  static __device__ void write(const Arguments& p, const AdamWNumbers& s, std::int64_t i,
+                               const float (&w)[kCount]) {
     if constexpr (sizeof(W) == sizeof(float)) {
       store(p.weight + i, w);
+    } else if constexpr (std::is_same_v<W, OnlyBf16>) {
+      const std::int64_t place = p.rounding_begin + i;
+      const std::uint64_t key = rounding_key(s.weight_rounding, place);
+      const auto first = static_cast<std::uint32_t>(place % SquaredNorm::kBlock);
+      Vector<W, kCount> all;
+#pragma unroll
+      for (unsigned j = 0; j < kCount; ++j) {
+        all.values[j].value = round_by(w[j], rounding_bits(key, first + j) & 0xffffu);
+      }
+      store_raw(p.weight + i, all);
     } else {
       Vector<W, kCount> high;
       Vector<std::int16_t, kCount> low;

@@ -143,13 +143,39 @@ __device__ __forceinline__ void read_masters(const CodedArguments<__nv_bfloat16,
   for (int j = 0; j < Lane::kCount; ++j) w[j] = join(high[j], low[j]);
 }
 template <class Lane, class G>
-__device__ __forceinline__ void write_masters(const CodedArguments<float, G>& p, const Lane& lane,
+__device__ __forceinline__ void read_masters(const CodedArguments<OnlyBf16, G>& p, const Lane& lane,
+                                             float (&w)[Lane::kCount]) {
+  OnlyBf16 all[Lane::kCount];
+  lane.read(p.weight, all);
+#pragma unroll
+  for (int j = 0; j < Lane::kCount; ++j) w[j] = __bfloat162float(all[j].value);
+}
+template <class Lane, class G>
+__device__ __forceinline__ void write_masters(const CodedArguments<float, G>& p,
+                                              const AdamWNumbers&, const Lane& lane,
                                               const float (&w)[Lane::kCount]) {
   lane.write(p.weight, w);
 }
 template <class Lane, class G>
+__device__ __forceinline__ void write_masters(const CodedArguments<OnlyBf16, G>& p,
+                                              const AdamWNumbers& s, const Lane& lane,
+                                              const float (&w)[Lane::kCount]) {
+  const std::int64_t begin = p.rounding_begin + lane.first;
+  const std::uint64_t key = rounding_key(s.weight_rounding, begin);
+  const auto in_key = static_cast<std::uint32_t>(begin % SquaredNorm::kBlock);
+  OnlyBf16 all[Lane::kCount];
+#pragma unroll
+  for (int j = 0; j < Lane::kCount; ++j) {
+    const std::uint32_t random =
+        rounding_bits(key, in_key + static_cast<std::uint32_t>(lane.place(j)));
+    all[j].value = round_by(w[j], random & 0xffffu);
+  }
+  lane.write(p.weight, all);
+}
+template <class Lane, class G>
 __device__ __forceinline__ void write_masters(const CodedArguments<__nv_bfloat16, G>& p,
-                                              const Lane& lane, const float (&w)[Lane::kCount]) {
+                                              const AdamWNumbers&, const Lane& lane,
+                                              const float (&w)[Lane::kCount]) {
   __nv_bfloat16 high[Lane::kCount];
   std::int16_t low[Lane::kCount];
 #pragma unroll
@@ -190,12 +216,12 @@ __device__ __forceinline__ void update(const CodedArguments<W, G>& p, const Adam
     largest_v = max(largest_v, __float_as_int(v[j]) & 0x7fffffff);
     finite = finite && isfinite(w[j]);
   }
-  write_masters(p, lane, w);
+  write_masters(p, s, lane, w);
   // Every lane has read the old scales before the first exchange ends.
   const int scale_m = scale_of(largest_of_block(largest_m, lanes), 10);
   const int scale_v = scale_of(largest_of_block(largest_v, lanes), 18);
   const std::int64_t begin = p.rounding_begin + lane.first;
-  const std::uint64_t key = rounding_key(s, begin);
+  const std::uint64_t key = rounding_key(s.rounding, begin);
   const auto in_key = static_cast<std::uint32_t>(begin % SquaredNorm::kBlock);
 #pragma unroll
   for (int j = 0; j < kCount; ++j) {
@@ -250,7 +276,7 @@ __global__ void __launch_bounds__(kAdamWThreads, kBlocksPerMultiprocessor)
 void launch_adamw_codes(cudaStream_t stream, const AdamW& op) {
   const std::int64_t n = op.weight.elements();
   const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad});
-  with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
+  with_weights(op, [&]<class W>() {
     with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
       const CodedArguments<W, G> arguments{.weight = data<W>(op.weight),
                                            .low = data<std::int16_t>(op.low),

@@ -59,7 +59,7 @@ __device__ __forceinline__ void write_moments(const MomentumArguments<W, M, G>& 
     store(p.m + i, m);
   } else {
     const std::int64_t place = p.rounding_begin + i;
-    const std::uint64_t key = rounding_key(s, place);
+    const std::uint64_t key = rounding_key(s.rounding, place);
     const auto first = static_cast<std::uint32_t>(place % SquaredNorm::kBlock);
     Vector<M, kCount> rounded;
 #pragma unroll
@@ -85,7 +85,7 @@ __device__ __forceinline__ void move(const MomentumArguments<W, M, G>& p, const 
     w[j] = moved<kFormula>(s, grad[j], w[j], m[j]);
     finite = finite && isfinite(w[j]);
   }
-  Master<W, kCount>::write(p, i, w);
+  Master<W, kCount>::write(p, s, i, w);
   write_moments(p, s, i, m);
   if (!finite) *p.nonfinite = 1;  // every thread that writes, writes this
 }
@@ -112,7 +112,7 @@ void launch_momentum(const Context& context, const Momentum& op) {
   // The parameters of a thread take their random bits from one block of them.
   const bool wide =
       rows_aligned({op.weight, op.low, op.m, op.grad}) && op.rounding_begin % kAdamWParameters == 0;
-  with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
+  with_weights(op, [&]<class W>() {
     with_dtype(op.kName, op.m.dtype, [&]<class M>() {
       with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
         const MomentumArguments<W, M, G> arguments{.weight = data<W>(op.weight),
