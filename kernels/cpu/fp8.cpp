@@ -1,8 +1,9 @@
-// This file rounds rows and columns to e4m3 with a scale each, and transposes codes, on the CPU;
-// CpuKernels calls all three through operators.h.
+// This file rounds rows and columns to e4m3 with a scale each, transposes codes, and counts what
+// rounding has lost, on the CPU; CpuKernels calls all four through operators.h.
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 
 #include "kernels/cpu/fp8_rows.h"
@@ -49,6 +50,63 @@ float largest_of(const float* scales, std::int64_t count) {
   return std::bit_cast<float>(largest);
 }
 
+/// Raises `to` to `value` at least.
+void raise(std::atomic<std::uint32_t>& to, std::uint32_t value) {
+  std::uint32_t before = to;
+  while (before < value && !to.compare_exchange_weak(before, value)) {
+  }
+}
+
+/// Adds to counts[kLargest] and counts[kNumbers].
+template <Compute X>
+void count_numbers(const Context& context, const ConstTensorView& numbers, double* counts) {
+  const Rows<const X> x(numbers);
+  const std::int64_t width = numbers.shape[1];
+  std::atomic<std::uint32_t> largest = magnitude_bits(counts[CountFp8::kLargest]);
+  std::atomic<std::int64_t> count = 0;
+  context.pool.parallel_for(numbers.rows(), grain_for(width),
+                            [&](std::int64_t begin, std::int64_t end) {
+                              std::uint32_t own_largest = 0;
+                              std::int64_t own = 0;
+                              for (std::int64_t n = begin; n < end; ++n) {
+                                for (std::int64_t c = 0; c < width; ++c) {
+                                  own_largest = std::max(own_largest, magnitude_bits(x[n][c]));
+                                  own += static_cast<Accumulator<X>>(x[n][c]) != 0 ? 1 : 0;
+                                }
+                              }
+                              raise(largest, own_largest);
+                              count += own;
+                            });
+  counts[CountFp8::kLargest] = static_cast<double>(std::bit_cast<float>(largest.load()));
+  counts[CountFp8::kNumbers] += static_cast<double>(count.load());
+}
+
+/// Adds to counts[kCodes] and counts[kSubnormal].
+void count_codes(const Context& context, const ConstTensorView& codes, double* counts) {
+  constexpr unsigned kMagnitude = 0x7f;
+  constexpr unsigned kSmallestNormal = 0x08;
+  const Rows<const E4M3> q(codes);
+  const std::int64_t width = codes.shape[1];
+  std::atomic<std::int64_t> count = 0;
+  std::atomic<std::int64_t> subnormal = 0;
+  context.pool.parallel_for(
+      codes.rows(), grain_for(width), [&](std::int64_t begin, std::int64_t end) {
+        std::int64_t own = 0;
+        std::int64_t own_subnormal = 0;
+        for (std::int64_t n = begin; n < end; ++n) {
+          for (std::int64_t c = 0; c < width; ++c) {
+            const unsigned magnitude = q[n][c].bits & kMagnitude;
+            own += magnitude != 0 ? 1 : 0;
+            own_subnormal += magnitude != 0 && magnitude < kSmallestNormal ? 1 : 0;
+          }
+        }
+        count += own;
+        subnormal += own_subnormal;
+      });
+  counts[CountFp8::kCodes] += static_cast<double>(count.load());
+  counts[CountFp8::kSubnormal] += static_cast<double>(subnormal.load());
+}
+
 }  // namespace
 
 void execute(const Context& context, const QuantizeFp8Rows& op) {
@@ -88,6 +146,12 @@ void execute(const Context& context, const TransposeFp8& op) {
       for (std::int64_t c = begin; c < end; ++c) t[c][r] = E4M3(w[r][c] * quotient);
     }
   });
+}
+
+void execute(const Context& context, const CountFp8& op) {
+  auto* counts = op.counts.as<double>();
+  with_compute_type(op.x.dtype, [&]<Compute X>(X) { count_numbers<X>(context, op.x, counts); });
+  count_codes(context, op.q, counts);
 }
 
 }  // namespace strata::cpu

@@ -69,6 +69,7 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       add("embedding" + suffix, [=](OpRunner& r) { check_embedding(r, dtype, c); });
       add("rows as int8" + suffix, [=](OpRunner& r) { check_quantize(r, dtype, c); });
       add("rows as e4m3" + suffix, [=](OpRunner& r) { check_quantize_fp8(r, dtype, c); });
+      add("counts of e4m3" + suffix, [=](OpRunner& r) { check_count_fp8(r, dtype, c); });
       add("y as e4m3" + suffix, [=](OpRunner& r) {
         check_rmsnorm_fp8(r, dtype, c, false);
         check_swiglu_fp8(r, dtype, c, false);

@@ -66,6 +66,32 @@ Outputs check_transpose_fp8(OpRunner& runner, const RowsCase& c, bool with_nan) 
   return runner.outputs();
 }
 
+Outputs check_count_fp8(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset(text_of(dtype, c));
+  Fp8Counts all{.largest = 0.5, .numbers = 3, .codes = 2, .subnormal = 1};
+  const auto values = [&] {
+    return std::vector<double>{all.largest, all.numbers, all.codes, all.subnormal};
+  };
+  const TensorView counts = runner.upload(values(), DType::kF64, {CountFp8::kCounts});
+  const Shape shape{c.tokens, c.width};
+  for (const bool wild : {false, true}) {  // and as a matrix that is transposed
+    std::vector<double> x = rows_of_all_kinds(dtype, c.tokens, c.width, wild);
+    for (std::size_t i = 0; i < x.size(); i += 3) {
+      if (std::abs(x[i]) > 0x1p-100) x[i] *= 0x1p-16;  // which is exact
+    }
+    std::vector<double> q = quantized(x, c.tokens).q;
+    all.add(x, q);
+    if (wild) q = transposed(q, c.tokens, c.width);
+    runner.run(
+        CountFp8{.x = runner.upload(x, dtype, shape, c.width + c.gap),
+                 .q = wild ? runner.upload(q, DType::kE4M3, {c.width, c.tokens}, c.tokens + c.gap)
+                           : runner.upload(q, DType::kE4M3, shape, c.width + 2 * c.gap),
+                 .counts = counts});
+    runner.require_equal("counts", counts, values());
+  }
+  return runner.outputs();
+}
+
 std::vector<MatmulCase> fp8_matmul_cases() {
   return {{1, 16, 16},     {5, 32, 48, 16},        {33, 64, 0}, {0, 16, 32}, {130, 48, 272, 32},
           {64, 256, 1024}, {37, 96, 304, 16, -0.3}};

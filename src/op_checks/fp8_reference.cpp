@@ -64,6 +64,19 @@ std::vector<double> Fp8Rows::values() const {
   return all;
 }
 
+void Fp8Counts::add(const std::vector<double>& x, const std::vector<double>& q) {
+  constexpr double kSmallestNormal = 0x1p-6;
+  for (const double value : x) {
+    const auto magnitude = static_cast<double>(static_cast<float>(std::abs(value)));
+    if (std::isnan(magnitude) || magnitude > largest) largest = magnitude;
+    if (value != 0) ++numbers;
+  }
+  for (const double value : q) {
+    if (value != 0) ++codes;
+    if (value != 0 && std::abs(value) < kSmallestNormal) ++subnormal;
+  }
+}
+
 Fp8Rows quantized(const std::vector<double>& x, std::int64_t rows) {
   Fp8Rows result{.q = x, .scales = {}};
   const std::int64_t width = rows == 0 ? 0 : static_cast<std::int64_t>(x.size()) / rows;

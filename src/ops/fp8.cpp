@@ -40,4 +40,18 @@ Accesses TransposeFp8::accesses() const {
   return {{w.bytes(), scale.bytes()}, {t.bytes(), t_scale.bytes()}};
 }
 
+void CountFp8::check() const {
+  const Checker c(kName);
+  c.rank("x", x, 2);
+  c.compute_dtype("x", x);
+  c.rank("q", q, 2);
+  const bool turned = q.shape != x.shape;
+  c.matches("q", q, turned ? Shape{x.shape[1], x.shape[0]} : x.shape, DType::kE4M3);
+  c.matches_contiguous("counts", counts, {kCounts}, DType::kF64);
+}
+
+Accesses CountFp8::accesses() const {
+  return {{x.bytes(), q.bytes(), counts.bytes()}, {counts.bytes()}};
+}
+
 }  // namespace strata

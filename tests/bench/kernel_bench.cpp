@@ -278,6 +278,11 @@ void measure_quantize(OperatorTimer& timer, const Model& m) {
                         .t = q8(turned),
                         .t_scale = timer.f32({m.hidden})};
   });
+  timer.measure("count_fp8", shape, codes * (kBf16 + 1), [&] {
+    return CountFp8{.x = timer.bf16(rows),
+                    .q = q8(rows),
+                    .counts = timer.pool().tensor(DType::kF64, {CountFp8::kCounts})};
+  });
   timer.measure("dequantize_rows", shape, bytes, [&] {
     return DequantizeRows{.q = q(), .scale = timer.f32({m.tokens}), .x = timer.bf16(rows)};
   });

@@ -244,6 +244,9 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
                             .t = view(kE4M3, {8, 4}),
                             .t_scale = view(kF32, {4})};
   REQUIRE_REFUSED(turned, "transpose_fp8: t_scale must have shape [8]");
+  const CountFp8 counted{
+      .x = view(kBF16, {4, 8}), .q = view(kE4M3, {8, 5}), .counts = view(DType::kF64, {4})};
+  REQUIRE_REFUSED(counted, "count_fp8: q must have shape [8, 4]");
   const AppendKv append{.k = view(kBF16, {3, 2, 4}),
                         .v = view(kBF16, {3, 2, 4}),
                         .rows = view(kI32, {3}),

@@ -149,6 +149,10 @@ TEST_CASE("codes in e4m3 are transposed to the largest scale", "[ops][fp8]") {
   });
 }
 
+TEST_CASE("what rounding to e4m3 has lost is counted exactly", "[ops][fp8]") {
+  with_rows(check_count_fp8);
+}
+
 TEST_CASE("embedding gathers rows and adds their gradients", "[ops]") {
   for (const double scale : {1.0, 7.3}) {
     with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {

@@ -186,6 +186,10 @@ TEST_CASE("codes in e4m3 on cuda are transposed to the largest scale", "[cuda][f
   });
 }
 
+TEST_CASE("what rounding to e4m3 has lost is counted exactly on cuda", "[cuda][fp8]") {
+  with_rows(check_count_fp8);
+}
+
 TEST_CASE("columns as e4m3 on cuda have the bits of the definition at tall sizes", "[cuda][fp8]") {
   on_cuda([](OpRunner& runner) {
     for (const DType dtype : kCudaTypes) {

@@ -57,6 +57,9 @@ Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_dequantize_nf4(OpRunner& runner, DType dtype, std::int64_t blocks);
 /// Codes of such rows, transposed; bitwise. `with_nan` makes a scale NaN.
 Outputs check_transpose_fp8(OpRunner& runner, const RowsCase& c, bool with_nan);
+/// What rounding such rows, with numbers far below the largest of their row, has lost: counts of
+/// two matrices that add up, of which the second has codes that are transposed; exact.
+Outputs check_count_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
 /// The same rows through operators that write y8: it has the bits of y as e4m3, and y, where
 /// `with_y` asks for it, those that it has without y8. With y the norm also has a residual.
 Outputs check_rmsnorm_fp8(OpRunner& runner, DType dtype, const RowsCase& c, bool with_y);

@@ -21,6 +21,17 @@ struct Fp8Rows {
   [[nodiscard]] std::vector<double> values() const;
 };
 
+/// What CountFp8 counts.
+struct Fp8Counts {
+  double largest = 0;
+  double numbers = 0;
+  double codes = 0;
+  double subnormal = 0;
+
+  /// Counts numbers, and the values of codes.
+  void add(const std::vector<double>& x, const std::vector<double>& q);
+};
+
 /// Returns `rows` rows as QuantizeFp8Rows makes them.
 [[nodiscard]] Fp8Rows quantized(const std::vector<double>& x, std::int64_t rows);
 

@@ -63,4 +63,24 @@ struct TransposeFp8 {
   [[nodiscard]] Accesses accesses() const;
 };
 
+/// Adds up what rounding x to the codes q has lost. Numbers of each are counted, and none is
+/// compared with its own code, so q may be what any operator above made of x. A number that was
+/// flushed to zero is one of kNumbers and none of kCodes. Counts are whole numbers below 2^53.
+struct CountFp8 {
+  static constexpr std::string_view kName = "count_fp8";
+  /// The places of `counts`.
+  enum Count : std::uint8_t {
+    kLargest,    ///< the largest |x| so far, as f32; NaN if an x was
+    kNumbers,    ///< of x that are not 0
+    kCodes,      ///< of q that are not 0
+    kSubnormal,  ///< of these, the codes below 2^-6, which have fewer significant bits than others
+    kCounts
+  };
+  ConstTensorView x;  ///< [N, C] X
+  ConstTensorView q;  ///< [N, C] or [C, N] e4m3
+  TensorView counts;  ///< [kCounts] f64, added to
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
 }  // namespace strata

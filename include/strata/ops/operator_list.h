@@ -39,4 +39,5 @@
                                   apply(HeadNormForward) apply(HeadNormBackward)                  \
                                       apply(SoftCapForward) apply(SoftCapBackward)                \
                                           apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)        \
-                                              apply(TransposeFp8) apply(DequantizeNf4)
+                                              apply(TransposeFp8) apply(CountFp8)                 \
+                                                  apply(DequantizeNf4)
