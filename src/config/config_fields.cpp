@@ -42,6 +42,11 @@ void RunSection::fields(FieldList& f) {
         "gate_up, down) and whole layers (layers.0, layers.31). Set it to [\"down\"] for runs of "
         "hundreds of billions of tokens, in which outliers grow before the down projection, or "
         "to the first and the last layer where the loss is not as good as in bf16.");
+  f.add("fp8_metrics_every", fp8_metrics_every,
+        "Says how many steps pass between those that count what rounding to e4m3 loses, for the "
+        "metrics and a warning; 0 never counts. Such a step reads what it rounds once more. Lower "
+        "it to see outliers grow, where products are in e4m3.")
+      .from(0);
   f.add("output", output,
         "Names the run folder, which takes the resolved config, metrics, log and the plans of "
         "matrix products. Give every run its own.");

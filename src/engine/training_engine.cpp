@@ -3,6 +3,7 @@
 
 #include "strata/engine/training_engine.h"
 
+#include <cstring>
 #include <utility>
 
 #include "engine/training_memory.h"
@@ -37,6 +38,7 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
                 s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
   static_cast<void>(take_sample_memory(s, arenas_));
+  if (s.fp8_metrics_every > 0) fp8_counts_.emplace(fp8_count_rows(s.walk.layers), arenas_);
   if (!s.saves) return;
   saver_.emplace(state_, arenas_, *parts.backend.pool, *s.saves);
   optimizer_.observe(*saver_);
@@ -59,6 +61,35 @@ std::unique_ptr<SampleEngine> TrainingEngine::make_samples() {
   return std::make_unique<SampleEngine>(layout_.samples.value(), places, kernels_, weights_);
 }
 
+/// Submits a step that counts what rounding to e4m3 loses.
+void TrainingEngine::submit_counted(const StepPlan& plan, const std::vector<int>& slots) {
+  const Tag tag{.phase = "count"};
+  Fp8CountStore::CountLease lease = fp8_counts_->acquire(device_.stream(Lane::kCompute), tag);
+  model_.count_fp8(lease.counts);
+  schedule_.step(plan, slots);
+  model_.count_fp8({});
+  fp8_counts_->deliver(std::move(lease), tag,
+                       [this, step = plan.step](auto own) { receive_counts(step, own); });
+}
+
+/// Runs on the host lane of every rank.
+void TrainingEngine::receive_counts(std::int64_t step, std::span<const double> own) {
+  const std::vector<std::byte> bytes = world_.all_gather_host(std::as_bytes(own), Channel::kHost);
+  std::vector<double> all(bytes.size() / sizeof(double));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  Fp8StepCounts counted{.step = step, .counts = std::vector<double>(own.size())};
+  for (std::size_t at = 0; at < all.size(); at += own.size()) {
+    counted.add(std::span(all).subspan(at, own.size()));
+  }
+  const std::lock_guard lock(counted_mutex_);
+  counted_.push_back(std::move(counted));
+}
+
+std::vector<Fp8StepCounts> TrainingEngine::take_fp8_counts() {
+  const std::lock_guard lock(counted_mutex_);
+  return std::exchange(counted_, {});
+}
+
 SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
                                  const SaveWish& wish) {
   const auto parity = static_cast<std::size_t>(step % 2);
@@ -78,7 +109,12 @@ SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
   }
   step_tokens_[parity] = valid;
   if (agreed.saves.any()) saver_->begin(wish.make(agreed.saves));
-  schedule_.step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
+  const StepPlan plan{.step = step, .lr = lr, .valid_tokens = valid};
+  if (fp8_counts_ && plan.number() % layout_.fp8_metrics_every == 0) {
+    submit_counted(plan, slots);
+  } else {
+    schedule_.step(plan, slots);
+  }
   step_ends_[parity] = device_.stream(Lane::kHost).record();
   if (saver_) saver_->end_step(step_ends_[parity]);
   return agreed.saves;

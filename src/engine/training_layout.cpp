@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "engine/training_memory.h"
+#include "strata/model/fp8_counts.h"
 #include "strata/optimizer/optimizer.h"
+#include "strata/store/fp8_count_store.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"
 #include "strata/store/weight_store.h"
@@ -37,6 +39,7 @@ void TrainingLayout::list_fixed_memory() {
   static_cast<void>(take_boundary_gradients(activations, plan));
   static_cast<void>(Llama::Memory::rope_tables(spec, sizes, plan));
   static_cast<void>(take_sample_memory(*this, plan));
+  if (fp8_metrics_every > 0) Fp8CountStore::Memory(fp8_count_rows(walk.layers), plan);
   if (saves) StateSaver::Memory(*model, state, *saves, plan);
 }
 

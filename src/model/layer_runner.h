@@ -6,6 +6,7 @@
 #include "adapter_runner.h"
 #include "cell_runner.h"
 #include "heads.h"
+#include "strata/model/fp8_counts.h"
 #include "strata/model/llama_memory.h"
 #include "strata/model/unit_views.h"
 
@@ -31,16 +32,28 @@ struct NormGradient {
   TensorView dx{};
 };
 
+/// What a runner has beside the weights of its layer.
+struct LayerParts {
+  /// May be null where the layer has no adapters, no product multiplies codes, and nothing goes
+  /// backward.
+  const LlamaScratch* scratch = nullptr;
+  const LayerGradients* gradients = nullptr;  ///< null where nothing goes backward
+  Fp8Counters counters{};                     ///< of what rounding loses, or absent
+};
+
 /// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
 /// here alone.
 class LayerRunner : public CellRunner {
  public:
-  /// `scratch` may be null where the layer has no adapters, no product multiplies codes, and
-  /// nothing goes backward; `gradients` where nothing goes backward. What is given here outlives
-  /// the runner.
+  /// What is given here outlives the runner.
   LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
-              const LlamaScratch* scratch = nullptr, const LayerGradients* gradients = nullptr)
-      : CellRunner(cell), layer_(layer), w_(w), scratch_(scratch), gradients_(gradients) {}
+              const LayerParts& parts = {})
+      : CellRunner(cell),
+        layer_(layer),
+        w_(w),
+        scratch_(parts.scratch),
+        gradients_(parts.gradients),
+        counters_(parts.counters) {}
 
   [[nodiscard]] const LayerSpec& layer() const { return layer_; }
   [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
@@ -55,19 +68,23 @@ class LayerRunner : public CellRunner {
       const Fp8Codes& w = scratch_->fp8.weights[index(linear.id)];
       const Fp8Codes& t = scratch_->fp8.transposed[index(linear.id)];
       (*this)(QuantizeFp8Rows{.x = w_[linear.id], .q = w.q, .scale = w.scale});
-      if (gradients_ == nullptr) continue;
+      if (gradients_ == nullptr) {
+        count(linear.id, Fp8Operand::kW, w_[linear.id], w);
+        continue;
+      }
       (*this)(TransposeFp8{.w = w.q, .scale = w.scale, .t = t.q, .t_scale = t.scale});
+      count(linear.id, Fp8Operand::kWTransposed, w_[linear.id], t);
     }
   }
   /// Lets the operator that writes y, which the linear reads next, write it in codes if it reads
-  /// those. Where nothing goes backward, adapters alone read y itself.
+  /// those. Where nothing goes backward, adapters and counts alone read y itself.
   template <Op O>
   void round_input(LinearId id, O& op) const {
     if (!multiplies_codes(id)) return;
     const Fp8Codes codes = input_codes(id, op.y.rows());
     op.y8 = codes.q;
     op.y_scale = codes.scale;
-    if (gradients_ == nullptr && !w_.adapter(id).a) op.y = {};
+    if (gradients_ == nullptr && !w_.adapter(id).a && !counters_) op.y = {};
   }
   /// Lets the backward of a norm write in codes the gradient that the linear's reads next.
   void round_gradient(LinearId id, RmsNormBackward& op) const {
@@ -89,6 +106,7 @@ class LayerRunner : public CellRunner {
     if (multiplies_codes(id)) {
       const Fp8Codes codes = input_codes(id, y.rows());
       if (rounded == Rounded::kNotYet) round(x, codes);
+      if (gradients_ == nullptr) count(id, Fp8Operand::kX, x, codes);  // once, not when recomputed
       product(codes, scratch_->fp8.weights[index(id)], y, MatmulUpdate::kOverwrite, multiplier(id));
       if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
     } else {
@@ -118,6 +136,7 @@ class LayerRunner : public CellRunner {
     if (multiplies_codes(id)) {
       const Fp8Codes codes = gradient_codes(id, dy.rows());
       if (rounded == Rounded::kNotYet) round(dy, codes);
+      count(id, Fp8Operand::kDy, dy, codes);
       product(codes, scratch_->fp8.transposed[index(id)], dx, MatmulUpdate::kOverwrite,
               multiplier(id));
     } else {
@@ -197,6 +216,12 @@ class LayerRunner : public CellRunner {
   void round(const ConstTensorView& x, const Fp8Codes& codes) const {
     (*this)(QuantizeFp8Rows{.x = x, .q = codes.q, .scale = codes.scale});
   }
+  /// Counts what rounding x has lost, if somebody wants to know.
+  void count(LinearId id, Fp8Operand operand, const ConstTensorView& x,
+             const Fp8Codes& codes) const {
+    if (!counters_) return;
+    (*this)(CountFp8{.x = x, .q = codes.q, .counts = counters_.of(id, operand)});
+  }
   void add_weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x,
                            const TensorView& dw) const {
     if (layer_.linear(id).products != Products::kFp8All) {
@@ -206,6 +231,8 @@ class LayerRunner : public CellRunner {
     const Fp8Codes x_columns = scratch_->fp8.x_columns.shaped(x.shape[1], x.rows());
     (*this)(QuantizeFp8Columns{.x = dy, .q = dy_columns.q, .scale = dy_columns.scale});
     (*this)(QuantizeFp8Columns{.x = x, .q = x_columns.q, .scale = x_columns.scale});
+    count(id, Fp8Operand::kDyColumns, dy, dy_columns);
+    count(id, Fp8Operand::kXColumns, x, x_columns);
     product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
   }
   [[nodiscard]] AdapterRunner adapters(LinearId id) const {
@@ -216,6 +243,7 @@ class LayerRunner : public CellRunner {
   const LayerWeights& w_;
   const LlamaScratch* scratch_;
   const LayerGradients* gradients_;
+  Fp8Counters counters_;
 };
 
 }  // namespace strata

@@ -232,22 +232,30 @@ void Llama::mlp_output(const LayerRunner& run, const KeptActivations& there,
   run(run.norm(NormId::kMlpOut, a.down, y, s.out_rstd2, spec_));
 }
 
+LayerRunner Llama::layer_runner(Stream& compute, int layer, const LayerWeights& w,
+                                const LayerGradients* dw, const Tag& tag) const {
+  return {{kernels_, compute, tag},
+          spec_.layer(layer),
+          w,
+          {.scratch = &memory_.scratch,
+           .gradients = dw,
+           .counters = Fp8Counters::of_layer(fp8_counts_, layer)}};
+}
+
 void Llama::begin_layer_forward(Stream& compute, int layer, const LayerWeights& w, const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &memory_.scratch);
-  run.round_weights();
+  layer_runner(compute, layer, w, nullptr, tag).round_weights();
 }
 
 void Llama::begin_layer_backward(Stream& compute, int layer, const LayerWeights& w,
                                  const LayerGradients& dw, const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &memory_.scratch, &dw);
-  run.round_weights();
+  layer_runner(compute, layer, w, &dw, tag).round_weights();
 }
 
 void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, const CellBatch& batch,
                           ConstTensorView x, const KeptActivations& kept, TensorView y,
                           const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s);
+  const LayerRunner run = layer_runner(compute, layer, w, nullptr, tag);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, {}, a);
   if (run.layer().has(NormId::kMlpOut)) {
@@ -297,7 +305,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
                            const LayerGradients& dw, const CellBatch& batch, ConstTensorView x,
                            const KeptActivations& kept, TensorView d, const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w, &s, &dw);
+  const LayerRunner run = layer_runner(compute, layer, w, &dw, tag);
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
   mlp_backward(run, kept, a, d);

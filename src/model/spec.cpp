@@ -40,6 +40,13 @@ bool LayerSpec::normalises_heads() const { return has(NormId::kQuery); }
 
 bool ModelSpec::adapted() const { return largest_adapter_rank() > 0; }
 
+bool ModelSpec::multiplies_codes() const {
+  return std::ranges::any_of(kinds, [](const LayerSpec& layer) {
+    return std::ranges::any_of(
+        layer.linears, [](const Linear& linear) { return linear.products != Products::kPlain; });
+  });
+}
+
 std::int64_t ModelSpec::largest_adapter_rank() const {
   std::int64_t largest = 0;
   for (const std::size_t of : kind) {

@@ -95,6 +95,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   constexpr int kWeightSlots = 3;  // one computes while two load
   s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
   s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));
+  if (s.spec.multiplies_codes()) s.fp8_metrics_every = config.run.fp8_metrics_every;
   s.optimizer = {.kind = o.kind,
                  .beta1 = o.kind == OptimizerKind::kSgd ? o.momentum : o.betas[0],
                  .beta2 = o.betas[1],

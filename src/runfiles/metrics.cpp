@@ -60,6 +60,36 @@ void put(Json& line, const Metric& metric) {
       metric.value);
 }
 
+/// Returns a number with four digits, or null if it is not finite.
+Json four_digits(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  constexpr int kDigits = 4;
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::general, kDigits);
+  std::from_chars(text.data(), end.ptr, value);
+  return value;
+}
+
+/// Returns what was lost of an operand, layer by layer; null if no layer rounds it.
+Json losses_of(const Fp8StepCounts& counted, LinearId id, Fp8Operand operand) {
+  Json amax = Json::array();
+  Json flushed = Json::array();
+  Json subnormal = Json::array();
+  bool any = false;
+  for (std::int64_t layer = 0; layer < counted.layers(); ++layer) {
+    const std::optional<Fp8Loss> loss = fp8_loss(counted, layer, id, operand);
+    any = any || loss;
+    amax.push_back(loss ? four_digits(loss->amax) : Json());
+    flushed.push_back(loss ? four_digits(loss->flushed) : Json());
+    subnormal.push_back(loss ? four_digits(loss->subnormal) : Json());
+  }
+  if (!any) return nullptr;
+  return {{"amax", std::move(amax)},
+          {"flushed", std::move(flushed)},
+          {"subnormal", std::move(subnormal)}};
+}
+
 }  // namespace
 
 void MetricsLog::start(std::span<const Metric> metrics) { begin("start", metrics); }
@@ -94,6 +124,17 @@ void MetricsLog::step(const StepMetrics& m, std::span<const Metric> extras) {
 void MetricsLog::eval(std::int64_t step, double val_loss) {
   const std::array<Metric, 2> metrics{{{"step", step}, {"val_loss", val_loss}}};
   write("eval", {metrics});
+}
+
+void MetricsLog::fp8(const Fp8StepCounts& counted) {
+  Json line{{"event", "fp8"}, {"step", counted.step + 1}};
+  for (const auto& [id, linear] : kLinearNames) {
+    for (const auto& [operand, name] : kFp8OperandNames) {
+      Json losses = losses_of(counted, id, operand);
+      if (!losses.is_null()) line[std::string(linear)][std::string(name)] = std::move(losses);
+    }
+  }
+  file_.write(json_text(line, kOneLine, NotUtf8::kReplace) + '\n');
 }
 
 void MetricsLog::trace(std::span<const Metric> metrics) { write("trace", {metrics}); }

@@ -20,6 +20,7 @@ constexpr KeyRule kRules[] = {
     {"run.dtype", KeyEffect::kNumbers},
     {"run.products", KeyEffect::kNumbers},
     {"run.products_bf16", KeyEffect::kNumbers},
+    {"run.fp8_metrics_every", KeyEffect::kFree},
     {"run.output", KeyEffect::kFree},
     {"run.trace_step", KeyEffect::kFree},
     {"run.eval_every", KeyEffect::kFree},

@@ -248,6 +248,8 @@ void Trainer::trace(std::int64_t step) {
 }
 
 void Trainer::report_finished() {
+  // Taken first, so that the steps that have counted are among those that have finished.
+  const std::vector<Fp8StepCounts> counted = session_.take_fp8_counts();
   for (const FinishedStep& finished : session_.take_finished()) {
     first_step_.reset();
     const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
@@ -255,6 +257,9 @@ void Trainer::report_finished() {
     last_finished_s_ = finished.finished_s;
     note_bad(finished.outcome);
     if (report_) report_->step(finished, step_s);
+  }
+  for (const Fp8StepCounts& step : counted) {
+    if (report_) report_->fp8(step);
   }
 }
 

@@ -193,6 +193,12 @@ void TrainingReport::show_progress(std::int64_t done) {
   progress_.begin_line();
 }
 
+void TrainingReport::fp8(const Fp8StepCounts& counted) {
+  metrics_.fp8(counted);
+  const std::string warning = fp8_watch_.look(counted);
+  if (!warning.empty()) log::warn("{}", warning);
+}
+
 void TrainingReport::validation(std::int64_t done, double loss, double seconds) {
   validation_loss_ = loss;
   progress_.add_validation(seconds);

@@ -16,6 +16,7 @@
 #include "strata/train/rollback.h"
 #include "strata/train/session.h"
 #include "strata/train/step_report.h"
+#include "train/fp8_watch.h"
 
 namespace strata {
 
@@ -34,6 +35,8 @@ class TrainingReport {
 
   /// Reports a step that took so long.
   void step(const FinishedStep& finished, double step_s);
+  /// Reports what rounding to e4m3 has lost in a step, and warns of what is much.
+  void fp8(const Fp8StepCounts& counted);
   /// Reports a validation behind `done` steps.
   void validation(std::int64_t done, double loss, double seconds);
   /// Reports the samples taken behind `done` steps.
@@ -73,6 +76,7 @@ class TrainingReport {
   std::optional<LineFile> samples_;  ///< absent: the run takes none
   double begun_s_;                   ///< when the first step was
   bool peak_warned_ = false;
+  Fp8Watch fp8_watch_;
   int lines_ = 0;                          ///< of progress, that were shown
   std::optional<double> validation_loss_;  ///< the last one
   std::int64_t missed_ = 0;                ///< steps whose early updates were undone

@@ -247,6 +247,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"run.trace_step=1", "run.eval_every=1"}, "run.trace_step: needs two steps without"},
       {{"run.steps=0"}, "run.steps: must be from 1"},
       {{"run.threads=-1"}, "run.threads: must be from 0"},
+      {{"run.fp8_metrics_every=-1"}, "run.fp8_metrics_every: must be from 0"},
       {{"run.output="}, "run.output: names the run folder"},
       {{"schedule.rows=0"}, "schedule.rows: must be from 1"},
       {{"schedule.rows=1e9"}, "schedule.rows: times data.sequence_length must be below 2^31"},

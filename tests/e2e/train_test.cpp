@@ -51,6 +51,34 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   CHECK_THAT(done.text, ContainsSubstring("trace of steps 2 and 3"));
 }
 
+TEST_CASE("a run in e4m3 writes what rounding loses, after the lines of the steps that count") {
+  const Folder folder;
+  const Outcome done =
+      strata(folder, train_tiny(folder, "run",
+                                "--set run.dtype=bf16 --set run.products=fp8 --set "
+                                "run.fp8_metrics_every=2"));
+  INFO(done.text);
+  REQUIRE(done.code == 0);
+  std::int64_t last = 0;
+  std::vector<std::int64_t> counted;
+  for (const nlohmann::json& line : metrics(folder / "run")) {
+    if (line["event"] == "step") last = line["step"];
+    if (line["event"] != "fp8") continue;
+    counted.push_back(line["step"]);
+    CHECK(last >= counted.back());
+    for (const char* linear : {"qkv", "attention_out", "gate_up", "down"}) {
+      CHECK(line[linear].size() == 4);
+      for (const char* operand : {"x", "w", "w_transposed", "dy"}) {
+        const nlohmann::json& lost = line[linear][operand];
+        CHECK(lost["amax"][0] > 0);
+        CHECK(lost["flushed"].size() == lost["amax"].size());
+        CHECK(lost["subnormal"].size() == lost["amax"].size());
+      }
+    }
+  }
+  CHECK(counted == std::vector<std::int64_t>{2, 4});
+}
+
 TEST_CASE("a run as long as so many epochs says its steps, and so does its plan") {
   const Folder folder;
   const std::string data = tokenize_text(folder);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -113,6 +114,26 @@ TEST_CASE("numbers that JSON does not have are null and named") {
   CHECK(line["nonfinite"] == strata::parse_json<json>(R"({"loss": "nan", "grad_norm": "-inf"})"));
   log.eval(1, std::numeric_limits<double>::infinity());
   CHECK(file.lines()[1]["nonfinite"]["val_loss"] == "inf");
+}
+
+TEST_CASE("what rounding to e4m3 loses is a list by layer for each operand that was rounded") {
+  const TemporaryFile file;
+  MetricsLog log(file.path);
+  strata::Fp8StepCounts counted{.step = 11, .counts = std::vector<double>(2 * 4 * 6 * 4)};
+  const auto set = [&](std::size_t layer, std::size_t linear, std::size_t operand,
+                       const std::array<double, 4>& counts) {
+    std::copy(counts.begin(), counts.end(),
+              counted.counts.begin() +
+                  static_cast<std::ptrdiff_t>(4 * (6 * (4 * layer + linear) + operand)));
+  };
+  set(0, 0, 1, {3.25, 3000, 2999, 1});
+  set(1, 0, 1, {1e-3, 8, 4, 3});
+  set(1, 3, 3, {std::numeric_limits<double>::infinity(), 8, 8, 0});
+  log.fp8(counted);
+  CHECK(file.lines()[0] == strata::parse_json<json>(R"({"event": "fp8", "step": 12,
+    "qkv": {"w": {"amax": [3.25, 0.001], "flushed": [0.0003333, 0.5],
+                  "subnormal": [0.0003333, 0.375]}},
+    "down": {"dy": {"amax": [null, null], "flushed": [null, 0.0], "subnormal": [null, 0.0]}}})"));
 }
 
 TEST_CASE("the loss of a step without targets is null, and no number that is not finite") {

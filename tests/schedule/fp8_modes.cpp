@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,10 @@ std::size_t least_bytes(RunConfig config) {
   return make_setup(config, 0, 1, {}).device_bytes();
 }
 
-/// Sets the products of row `number`.
+/// Sets the products of row `number`, and whether steps count what these lose.
 void set_products(RunSection& run, std::size_t number) {
   run.products = number % 2 == 0 ? Products::kFp8 : Products::kFp8All;
+  run.fp8_metrics_every = static_cast<std::int64_t>(number % 4 / 2);
   switch (number % 3) {
     case 0: break;
     case 1: run.products_bf16 = {"down"}; break;

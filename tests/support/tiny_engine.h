@@ -48,6 +48,8 @@ class TinyEngine {
   /// Returns losses and norms of the steps that have ended since the last call. All work is done:
   /// synchronize() comes before it.
   [[nodiscard]] std::vector<StepOutcome> take_outcomes();
+  /// Returns what the steps that have ended since the last call have counted.
+  [[nodiscard]] std::vector<Fp8StepCounts> take_fp8_counts() { return engine_->take_fp8_counts(); }
   /// Returns the mean loss of a token of the batch that `fill` of the hooks says, with all pending
   /// updates done.
   [[nodiscard]] double evaluate();

@@ -141,6 +141,7 @@ struct RunSection {
   DType dtype = DType::kBF16;  ///< of weights and activations in compute: bf16, f32 or f64
   Products products = Products::kPlain;    ///< what products of layers multiply
   std::vector<std::string> products_bf16;  ///< linears and layers that are left out of that
+  std::int64_t fp8_metrics_every = 100;    ///< steps between counts of what e4m3 loses; 0: never
   std::string output = "runs/default";
   std::optional<std::int64_t> trace_step;   ///< step, from 1, whose trace is written
   std::int64_t eval_every = 0;              ///< steps between validations; 0: never

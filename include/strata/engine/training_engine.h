@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "strata/base/work_progress.h"
@@ -18,8 +20,10 @@
 #include "strata/engine/engine.h"
 #include "strata/engine/sample_engine.h"
 #include "strata/engine/training_layout.h"
+#include "strata/model/fp8_counts.h"
 #include "strata/ops/backend.h"
 #include "strata/schedule/schedule.h"
+#include "strata/store/fp8_count_store.h"
 
 namespace strata {
 
@@ -54,6 +58,9 @@ class TrainingEngine final : public Engine {
   /// unless a rank is busy with the save before. Throws what an earlier step's work threw.
   SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SaveWish& wish = {});
 
+  /// Returns what steps have counted that have ended since the last call, in order. Does not block;
+  /// any thread may ask.
+  [[nodiscard]] std::vector<Fp8StepCounts> take_fp8_counts();
   /// Goes on after these steps, see Optimizer::resume.
   void resume(const StepHistory& history) { optimizer_.resume(history); }
   [[nodiscard]] const Llama& model() const { return model_; }
@@ -77,6 +84,8 @@ class TrainingEngine final : public Engine {
     SaveKinds saves;         ///< nothing if a rank is busy
   };
   [[nodiscard]] Agreed agree(std::int64_t valid, const SaveKinds& due);
+  void submit_counted(const StepPlan& plan, const std::vector<int>& slots);
+  void receive_counts(std::int64_t step, std::span<const double> own);
 
   const TrainingLayout& layout_;
   Device& device_;
@@ -95,7 +104,10 @@ class TrainingEngine final : public Engine {
   Llama model_;
   std::size_t samples_begin_;  ///< in the pinned arena
   Schedule schedule_;
+  std::optional<Fp8CountStore> fp8_counts_;  ///< absent: no step counts
   std::optional<StateSaver> saver_;
+  std::mutex counted_mutex_;
+  std::vector<Fp8StepCounts> counted_;  ///< guarded by counted_mutex_
 
   std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
   std::array<std::int64_t, 2> step_tokens_{};

@@ -36,6 +36,7 @@ struct TrainingLayout : Layout {
   std::optional<SampleLayout> samples;  ///< absent: the run takes none
   int activation_slots = 0;
   int gradient_slots = 0;
+  std::int64_t fp8_metrics_every = 0;  ///< steps to the next that counts what e4m3 loses; 0: none
 
   /// Returns what a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {

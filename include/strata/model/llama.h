@@ -74,6 +74,10 @@ class Llama {
   /// Adds dy [N, C] X to the gradient of these rows.
   void embedding_backward(Stream& compute, const EmbeddingGradients& dw, const CellBatch& batch,
                           ConstTensorView dy, const Tag& tag);
+  /// Adds what rounding to e4m3 loses in layers that are submitted from now on to these counts,
+  /// [fp8_count_rows(L), CountFp8::kCounts] f64 on the device, or to none if they are absent. Bits
+  /// are the same.
+  void count_fp8(const TensorView& counts) { fp8_counts_ = counts; }
   /// Comes before layer_forward of the first cell of a visit of the layer: rounds the weights whose
   /// products multiply codes.
   void begin_layer_forward(Stream& compute, int layer, const LayerWeights& w, const Tag& tag);
@@ -105,6 +109,8 @@ class Llama {
 
  private:
   struct HeadChunk;
+  [[nodiscard]] LayerRunner layer_runner(Stream& compute, int layer, const LayerWeights& w,
+                                         const LayerGradients* dw, const Tag& tag) const;
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
   void layer_activations(const LayerRunner& run, const CellBatch& batch, ConstTensorView x,
                          const KeptActivations& there, const KeptActivations& a);
@@ -120,6 +126,7 @@ class Llama {
   LlamaSizes sizes_;
   Kernels& kernels_;
   Memory memory_;
+  TensorView fp8_counts_;  ///< absent: nobody counts
 };
 
 }  // namespace strata

@@ -192,6 +192,8 @@ struct ModelSpec {
   [[nodiscard]] bool tied() const { return projection.empty(); }
   /// Returns whether a layer has adapters.
   [[nodiscard]] bool adapted() const;
+  /// Returns whether a product of a layer multiplies codes in e4m3.
+  [[nodiscard]] bool multiplies_codes() const;
   /// Returns the largest adapter_rank() of all linears.
   [[nodiscard]] std::int64_t largest_adapter_rank() const;
   [[nodiscard]] const LayerSpec& layer(int number) const {

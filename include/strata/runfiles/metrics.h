@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "strata/model/fp8_counts.h"
 #include "strata/runfiles/line_file.h"
 
 namespace strata {
@@ -76,6 +77,10 @@ class MetricsLog {
   void step(const StepMetrics& metrics, std::span<const Metric> extras = {});
   /// Writes {"event":"eval","step","val_loss"}; `step` is the number of steps done.
   void eval(std::int64_t step, double val_loss);
+  /// Writes {"event":"fp8","step",LINEAR:{OPERAND:{"amax","flushed","subnormal"}}}, where each is
+  /// a list with a number for each layer, or null for one that was not rounded. Numbers have four
+  /// digits.
+  void fp8(const Fp8StepCounts& counted);
   /// Writes {"event":"trace", ...}, which says where the time of the traced steps went.
   void trace(std::span<const Metric> metrics);
   /// Writes {"event":"end", ..., "lost_lines"} with the figures of the whole run.

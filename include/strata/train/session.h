@@ -160,6 +160,9 @@ class Session {
   [[nodiscard]] MetricGroup epochs_after(std::int64_t steps) const;
   /// Returns the steps that have finished since the last call, in order. Does not block.
   [[nodiscard]] std::vector<FinishedStep> take_finished();
+  /// Returns what steps have counted of rounding to e4m3, of those that have ended since the last
+  /// call. Does not block.
+  [[nodiscard]] std::vector<Fp8StepCounts> take_fp8_counts() { return engine_->take_fp8_counts(); }
   /// Returns the mean loss of a token over the validation set (run.eval_batches passes of it, or
   /// all), with all pending updates done. Blocks; all ranks call it. The session has a validation
   /// set or hooks that fill. `work`, if it is given, counts the passes that were submitted.
