@@ -97,6 +97,7 @@ function digits(value, many) {
     return value.toExponential(2).replace(/\.?0+e/, 'e').replace('e+', 'e');
   return size >= 1e4 ? plain(value) : value.toPrecision(many).replace(/e.*/, '');
 }
+const share = (value) => known(value) ? trimmed((100 * value).toPrecision(3)) + ' %' : '–';
 const percent = (value) => known(value) ? (100 * value).toFixed(1) + ' %' : '–';
 function bytes(value) {
   if (!known(value)) return '–';

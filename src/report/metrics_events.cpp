@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,35 @@ std::string why_skipped(const Json& line) {
   return text;
 }
 
+/// Returns the member of this name if it is of this kind, else null.
+const Json* member(const Json& object, std::string_view key, Json::value_t type) {
+  const auto found = object.find(std::string(key));
+  return found != object.end() && found->type() == type ? &*found : nullptr;
+}
+
+/// Looks for layers of an operand that have lost more than the worst so far.
+void look_at(const Json& operand, std::string_view name, std::optional<Fp8Worst>& worst) {
+  constexpr auto kArray = Json::value_t::array;
+  const Json* const flushed = member(operand, "flushed", kArray);
+  const Json* const subnormal = member(operand, "subnormal", kArray);
+  const Json* const amax = member(operand, "amax", kArray);
+  if (flushed == nullptr || subnormal == nullptr || amax == nullptr) return;
+  const std::size_t layers = std::min({flushed->size(), subnormal->size(), amax->size()});
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const auto number = [layer](const Json* list) {
+      const Json& value = (*list)[layer];
+      return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    };
+    const double share = number(flushed);
+    if (!(share >= 0) || (worst && worst->flushed >= share)) continue;
+    worst = Fp8Worst{.operand = std::string(name),
+                     .layer = static_cast<std::int64_t>(layer),
+                     .flushed = share,
+                     .subnormal = number(subnormal),
+                     .amax = number(amax)};
+  }
+}
+
 constexpr std::string_view kBusy = "_busy_s";
 constexpr std::string_view kExposed = "_exposed_s";
 
@@ -51,6 +81,7 @@ bool MetricsEvents::take(const Json& line) {
                      : event == "start"      ? take_begin(line, false)
                      : event == "resume"     ? take_begin(line, true)
                      : event == "trace"      ? take_trace(line)
+                     : event == "fp8"        ? take_fp8(line)
                      : event == "checkpoint" ? take_checkpoint(line)
                      : event == "rollback"   ? take_rollback(line)
                      : event == "end"        ? take_end(line)
@@ -131,6 +162,28 @@ bool MetricsEvents::take_trace(const Json& line) {
   return true;
 }
 
+bool MetricsEvents::take_fp8(const Json& line) {
+  constexpr auto kObject = Json::value_t::object;
+  Fp8Step lost{.step = step_of(line).value_or(0)};
+  if (lost.step < 1) return false;
+  for (const char* linear : {"qkv", "attention_out", "gate_up", "down"}) {
+    const Json* const operands = member(line, linear, kObject);
+    if (operands == nullptr) continue;
+    std::optional<Fp8Worst> worst;
+    for (const char* name : {"x", "w", "w_transposed", "dy", "x_columns", "dy_columns"}) {
+      if (const Json* const operand = member(*operands, name, kObject)) {
+        look_at(*operand, name, worst);
+      }
+    }
+    if (!worst) continue;
+    worst->linear = linear;
+    lost.linears.push_back(std::move(*worst));
+  }
+  forget(run_.fp8, lost.step);
+  run_.fp8.push_back(std::move(lost));
+  return true;
+}
+
 bool MetricsEvents::take_checkpoint(const Json& line) {
   const std::int64_t step = step_of(line).value_or(-1);
   if (step < 0) return false;
@@ -179,6 +232,7 @@ void MetricsEvents::forget_after(std::int64_t step) {
   forget(run_.validations, step + 1);
   forget(run_.saves, step + 1);
   forget(run_.traced, step + 1);
+  forget(run_.fp8, step + 1);
 }
 
 }  // namespace strata

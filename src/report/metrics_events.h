@@ -26,6 +26,7 @@ class MetricsEvents {
   bool take_step(const nlohmann::json& line);
   bool take_eval(const nlohmann::json& line);
   bool take_trace(const nlohmann::json& line);
+  bool take_fp8(const nlohmann::json& line);
   bool take_checkpoint(const nlohmann::json& line);
   bool take_rollback(const nlohmann::json& line);
   bool take_end(const nlohmann::json& line);

@@ -129,6 +129,14 @@ const CHARTS = [
     tick: (v) => trimmed((100 * v).toFixed(1)) + ' %',
     text: percent
   },
+  {
+    title: 'Flushed to zero in e4m3',
+    unit: 'the largest share of an operand',
+    curves: (run) => run.fp8 && {raw: run.fp8.flushed, dots: true},
+    zero: true,
+    tick: share,
+    text: share
+  },
 ];
 
 // ---- controls -----------------------------------------------------------------------------------
@@ -214,6 +222,7 @@ function build() {
           memorySection(),
           lanesSection(),
           timelineSection(),
+          fp8Section(),
           samplesSection(),
           eventsSection(),
           configSection(),

@@ -98,6 +98,7 @@ class RunData {
             {"validation", validation()},
             {"memory", memory()},
             {"lanes", lanes()},
+            {"fp8", fp8()},
             {"timeline", timeline()},
             {"samples", samples()},
             {"saves", saves()},
@@ -194,6 +195,24 @@ class RunData {
       all.push_back({{"step", times.step}, {"lanes", lanes}, {"updates", time_of(times.updates)}});
     }
     return all;
+  }
+
+  /// The largest share that became zero by step, and of the last step that of each linear.
+  Json fp8() const {
+    if (run_.fp8.empty()) return nullptr;
+    const Curve worst = flushed_of(run_);
+    Json last = Json::array();
+    for (const Fp8Worst& of : run_.fp8.back().linears) {
+      last.push_back({{"linear", of.linear},
+                      {"operand", of.operand},
+                      {"layer", of.layer},
+                      {"flushed", number(of.flushed)},
+                      {"subnormal", number(of.subnormal)},
+                      {"amax", number(of.amax)}});
+    }
+    return {{"flushed", json_of(thinned(worst.x, worst.y, buckets_))},
+            {"step", run_.fp8.back().step},
+            {"last", last}};
   }
 
   /// Each lane as lists of numbers: the pause before a span and its length in tenths of a

@@ -42,6 +42,17 @@ std::vector<double> sums_of(const StepSeries& steps, std::span<const double> val
 
 }  // namespace
 
+Curve flushed_of(const RunHistory& run) {
+  Curve curve;
+  for (const Fp8Step& lost : run.fp8) {
+    double largest = std::numeric_limits<double>::quiet_NaN();
+    for (const Fp8Worst& of : lost.linears) largest = std::fmax(largest, of.flushed);
+    curve.x.push_back(lost.step);
+    curve.y.push_back(largest);
+  }
+  return curve;
+}
+
 double median_of(std::span<const double> values) {
   std::vector<double> known;
   std::ranges::copy_if(values, std::back_inserter(known),

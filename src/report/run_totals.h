@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "strata/report/curve.h"
 #include "strata/report/run_history.h"
 
 namespace strata {
@@ -33,6 +34,9 @@ struct RunAxes {
 /// Returns the axes of a run. What was trained before the first step that is known, as where a run
 /// goes on from another folder, counts as steps of the same size and length.
 [[nodiscard]] RunAxes axes_of(const StepSeries& steps);
+
+/// Returns the largest share of any operand that rounding to e4m3 made zero, by step.
+[[nodiscard]] Curve flushed_of(const RunHistory& run);
 
 /// Returns the median of the values that are finite, or NaN.
 [[nodiscard]] double median_of(std::span<const double> values);

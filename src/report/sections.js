@@ -105,6 +105,27 @@ function timelineSection() {
   }));
 }
 
+function fp8Section() {
+  const counted = runs.filter((run) => run.fp8);
+  if (counted.length === 0) return null;
+  const head = [
+    'Run', {number: 'Step'}, 'Product', 'Operand', {number: 'Layer'}, {number: 'Flushed to zero'},
+    {number: 'Subnormal'}, {number: 'Largest magnitude'}
+  ];
+  const rows = counted.flatMap(
+      (run) => run.fp8.last.map(
+          (of) =>
+              [run.name, {number: plain(run.fp8.step)}, of.linear, of.operand,
+               {number: plain(of.layer)}, {number: share(of.flushed)},
+               {number: share(of.subnormal)}, {number: digits(of.amax, 3)}]));
+  const first = many ? 0 : 1;
+  return section(
+      'Products in e4m3',
+      'Of each product the operand and the layer in which rounding made most numbers zero, in ' +
+          'the last step that counted; metrics.jsonl has all.',
+      table(head.slice(first), rows.map((row) => row.slice(first)), 'events'));
+}
+
 function sampleOf(run, sample) {
   return el(
       'div', {class: 'sample', style: {borderColor: run.color}},

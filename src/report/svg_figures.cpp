@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "report/run_totals.h"
 #include "report/svg_plot.h"
 #include "strata/base/log.h"
 #include "strata/report/curve.h"
@@ -62,8 +63,10 @@ bool has_values(const Plot& plot) {
   });
 }
 
+/// Dots hide a curve of more points.
+constexpr std::size_t kMostDots = 60;
+
 Plot validation_plot(const std::vector<RunHistory>& runs) {
-  constexpr std::size_t kMostDots = 60;
   Plot plot{.y_label = "validation loss (nats a token)", .dots = true};
   for (const RunHistory& run : runs) {
     PlotCurve curve{.name = run.name};
@@ -73,6 +76,17 @@ Plot validation_plot(const std::vector<RunHistory>& runs) {
     }
     plot.dots = plot.dots && curve.curve.x.size() <= kMostDots;
     plot.curves.push_back(std::move(curve));
+  }
+  return plot;
+}
+
+Plot flushed_plot(const std::vector<RunHistory>& runs) {
+  Plot plot{.y_label = "flushed to zero in e4m3 (%)", .scale = PlotScale::kFromZero, .dots = true};
+  for (const RunHistory& run : runs) {
+    Curve flushed = flushed_of(run);
+    for (double& share : flushed.y) share *= 100;
+    plot.dots = plot.dots && flushed.x.size() <= kMostDots;
+    plot.curves.push_back({.name = run.name, .curve = thinned(flushed.x, flushed.y, kBuckets)});
   }
   return plot;
 }
@@ -114,6 +128,9 @@ std::vector<SvgFigure> svg_figures(const std::vector<RunHistory>& runs) {
   }
   if (const Plot plot = validation_plot(runs); has_values(plot)) {
     figures.push_back({.name = "validation_loss.svg", .text = svg_of(plot)});
+  }
+  if (const Plot plot = flushed_plot(runs); has_values(plot)) {
+    figures.push_back({.name = "fp8_flushed.svg", .text = svg_of(plot)});
   }
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (runs[i].traced.empty()) continue;

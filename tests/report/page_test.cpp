@@ -48,8 +48,18 @@ TEST_CASE("a page holds the numbers of the run") {
   run.steps.loss[7] = std::numeric_limits<double>::quiet_NaN();
   run.validations = {{.step = 25, .loss = 2.5}, {.step = 50, .loss = 3.5}};
   run.memory = {.device_planned = 4096};
+  run.fp8 = {{.step = 20, .linears = {{.linear = "qkv", .flushed = 0.75}}},
+             {.step = 40,
+              .linears = {{.linear = "gate_up", .flushed = 0.25},
+                          {.linear = "down", .operand = "w", .layer = 3, .flushed = 0.5}}}};
   const nlohmann::json data = page_data_of(report_page({run}, {}));
   const nlohmann::json& shown = data["runs"][0];
+  CHECK(shown["fp8"]["flushed"]["x"] == std::vector<int>{20, 40});
+  CHECK(shown["fp8"]["flushed"]["y"] == std::vector<double>{0.75, 0.5});
+  CHECK(shown["fp8"]["step"] == 40);
+  CHECK(shown["fp8"]["last"].size() == 2);
+  CHECK(shown["fp8"]["last"][1]["operand"] == "w");
+  CHECK(shown["fp8"]["last"][1]["layer"] == 3);
   const nlohmann::json& loss = shown["series"]["loss"];
   REQUIRE(loss["x"].size() == 50);
   for (std::size_t i = 0; i < 50; ++i) {

@@ -46,6 +46,13 @@ TEST_CASE("a history holds what the lines of metrics say") {
                        {"updates_busy_s", 0.5},
                        {"updates_exposed_s", 0.125},
                        {"updates_hidden", 0.75}},
+                      parse_json<Json>(R"({"event": "fp8", "step": 2,
+                        "down": {"x": {"amax": [3, 4], "flushed": [0.125, null],
+                                       "subnormal": [0.5, null]},
+                                 "dy": {"amax": [1, 7], "flushed": [0, 0.25],
+                                        "subnormal": [0, 0.375]},
+                                 "w": {"amax": "no list"}},
+                        "later": {}, "qkv": []})"),
                       {{"event", "checkpoint"},
                        {"step", 2},
                        {"weights_alone", true},
@@ -75,6 +82,16 @@ TEST_CASE("a history holds what the lines of metrics say") {
   CHECK(run.skipped[0].what == "loss is nan");
   REQUIRE(run.validations.size() == 1);
   CHECK(run.validations[0].loss == 3.5);
+  REQUIRE(run.fp8.size() == 1);
+  CHECK(run.fp8[0].step == 2);
+  REQUIRE(run.fp8[0].linears.size() == 1);
+  const Fp8Worst& down = run.fp8[0].linears[0];
+  CHECK(down.linear == "down");
+  CHECK(down.operand == "dy");
+  CHECK(down.layer == 1);
+  CHECK(down.flushed == 0.25);
+  CHECK(down.subnormal == 0.375);
+  CHECK(down.amax == 7);
   REQUIRE(run.traced.size() == 1);
   REQUIRE(run.traced[0].lanes.size() == 2);
   CHECK(run.traced[0].lanes[0].lane == "compute");

@@ -84,6 +84,7 @@ TEST_CASE("each chart that has data is a figure of its own, well-formed and comp
   runs[0].traced.push_back({.step = 5,
                             .lanes = {{.lane = "compute", .busy_s = 2}},
                             .updates = {.lane = "updates", .busy_s = 1, .exposed_s = 0.5}});
+  runs[1].fp8 = {{.step = 100, .linears = {{.flushed = 0.25}, {.flushed = 0.5}}}};
   std::vector<std::string> names;
   for (const SvgFigure& figure : svg_figures(runs)) {
     INFO(figure.name);
@@ -95,7 +96,7 @@ TEST_CASE("each chart that has data is a figure of its own, well-formed and comp
     CHECK_THAT(figure.text, ContainsSubstring("a &lt;run&gt; &amp; &quot;more&quot;"));
   }
   CHECK(names == std::vector<std::string>{"loss.svg", "lr.svg", "grad_norm.svg", "tokens_per_s.svg",
-                                          "validation_loss.svg", "lanes_1.svg"});
+                                          "validation_loss.svg", "fp8_flushed.svg", "lanes_1.svg"});
 }
 
 TEST_CASE("a figure shows what would turn its text around or end its line") {

@@ -87,6 +87,22 @@ struct RunMemory {
   std::optional<double> host_peak{};
 };
 
+/// Of a linear, the operand and the layer in which rounding to e4m3 made the largest share of
+/// numbers zero.
+struct Fp8Worst {
+  std::string linear{};
+  std::string operand{};
+  std::int64_t layer = 0;
+  double flushed = 0;    ///< share that became zero
+  double subnormal = 0;  ///< share with few significant bits
+  double amax = 0;       ///< the largest magnitude of the operand
+};
+/// What rounding lost in a step.
+struct Fp8Step {
+  std::int64_t step = 0;
+  std::vector<Fp8Worst> linears{};
+};
+
 struct DrawnSample {
   std::int64_t step = 0;
   std::string prompt{};
@@ -112,6 +128,7 @@ struct RunHistory {
   std::vector<GoneBack> rollbacks{};
   std::vector<Resumed> resumes{};
   std::vector<LaneTimes> traced{};
+  std::vector<Fp8Step> fp8{};
   RunMemory memory{};
   std::string end_reason{};  ///< "done", a signal or "error"; empty: no end was written
   std::vector<DrawnSample> samples{};

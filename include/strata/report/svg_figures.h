@@ -16,7 +16,8 @@ struct SvgFigure {
 };
 
 /// Returns a figure for each chart that the runs have data for: loss, validation loss, learning
-/// rate, gradient norm, tokens per second, MFU, and the busy and exposed time of lanes.
+/// rate, gradient norm, tokens per second, MFU, what e4m3 made zero, and the busy and exposed time
+/// of lanes.
 [[nodiscard]] std::vector<SvgFigure> svg_figures(const std::vector<RunHistory>& runs);
 
 }  // namespace strata
