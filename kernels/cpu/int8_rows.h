@@ -49,9 +49,9 @@ float quantize_row(const X* x, std::int64_t width, std::int8_t* q) {
   return scale;
 }
 
-/// Computes x = q * scale, rounded once.
-template <Compute X>
-void dequantize_row(const std::int8_t* q, float scale, std::int64_t width, X* x) {
+/// Computes x = q * scale, rounded once. q may also be codes in e4m3.
+template <class Code, Compute X>
+void dequantize_row(const Code* q, float scale, std::int64_t width, X* x) {
   using A = Accumulator<X>;
   for (std::int64_t c = 0; c < width; ++c) x[c] = X(static_cast<A>(q[c]) * A{scale});
 }

@@ -40,6 +40,11 @@ Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c) {
   runner.require_equal("scale of rows", by_rows.scale, of_rows.scales);
   runner.require_equal("q of columns", by_columns.q, of_columns.q);
   runner.require_equal("scale of columns", by_columns.scale, of_columns.scales);
+  const TensorView back = runner.output(dtype, shape, c.width + c.gap);
+  runner.run(DequantizeRows{.q = by_rows.q, .scale = by_rows.scale, .x = back});
+  std::vector<double> values = of_rows.values();
+  for (double& value : values) value = rounded_to(dtype, value);
+  runner.require_equal("x of rows", back, values);
   return runner.outputs();
 }
 

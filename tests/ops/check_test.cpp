@@ -232,7 +232,7 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(quantize, "quantize_rows: scale must be f32");
   const DequantizeRows dequantize{
       .q = view(DType::kU8, {4, 8}), .scale = view(kF32, {4}), .x = view(kBF16, {4, 8})};
-  REQUIRE_REFUSED(dequantize, "dequantize_rows: q must be i8, but is u8");
+  REQUIRE_REFUSED(dequantize, "dequantize_rows: q must be i8 or e4m3, but is u8");
   const QuantizeFp8Rows codes{
       .x = view(kBF16, {4, 8}), .q = view(DType::kU8, {4, 8}), .scale = view(kF32, {4})};
   REQUIRE_REFUSED(codes, "quantize_fp8_rows: q must be e4m3, but is u8");

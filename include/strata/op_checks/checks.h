@@ -51,7 +51,7 @@ Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c, double
 /// the scales and what came back.
 Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c);
 /// Rows and columns as e4m3: normal ones of all sizes, zeros, subnormal and non-finite numbers,
-/// ties, and the ends of a scale's range; bitwise.
+/// ties, and the ends of a scale's range, and rows as they come back; bitwise.
 Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c);
 /// Weights of 4 bits, of `blocks` blocks with any codes, scales and tables; bitwise.
 Outputs check_dequantize_nf4(OpRunner& runner, DType dtype, std::int64_t blocks);

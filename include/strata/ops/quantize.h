@@ -24,10 +24,11 @@ struct QuantizeRows {
 };
 
 /// x = q * scale of its row, in A, rounded once to X. That is what QuantizeRows was given to within
-/// half a scale, and NaN throughout in rows that were not finite.
+/// half a scale, and NaN throughout in rows that were not finite. Codes of QuantizeFp8Rows become
+/// the numbers that products of them multiply, exactly down to the smallest number of X.
 struct DequantizeRows {
   static constexpr std::string_view kName = "dequantize_rows";
-  ConstTensorView q;      ///< [N, C] i8
+  ConstTensorView q;      ///< [N, C] i8 or e4m3
   ConstTensorView scale;  ///< [N] f32
   TensorView x;           ///< [N, C] X
   void check() const;

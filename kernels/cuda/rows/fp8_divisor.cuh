@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
@@ -38,6 +39,11 @@ struct Fp8Divisor {
   }
   /// Makes the divisor of a row from its largest magnitude, given as bits.
   __device__ static Fp8Divisor of(unsigned largest) { return by(fp8_scale(largest)); }
+
+  /// Returns the number of a code, which f16 has.
+  __device__ static float number(Code code) {
+    return __half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3)));
+  }
 
   /// Returns the codes of a piece. A product with the inverse is exact, but for numbers so small
   /// that they become zeros.

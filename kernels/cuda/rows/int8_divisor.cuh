@@ -31,6 +31,8 @@ struct Divisor {
     return {.scale = scale, .inverse = __fdiv_rn(1.0f, scale)};
   }
 
+  __device__ static float number(Code level) { return static_cast<float>(level); }
+
   /// Returns x / scale to the nearest integer, as division has it.
   __device__ int divided(float x) const {
     if (!(scale > 0.0f)) return 0;

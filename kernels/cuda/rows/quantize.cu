@@ -1,4 +1,4 @@
-// This file rounds rows to int8 and e4m3 with a scale each, and int8 back, on CUDA; CudaKernels
+// This file rounds rows to int8 and e4m3 with a scale each, and back, on CUDA; CudaKernels
 // launches them through operators.h. They take rows of any width and alignment, in bf16 or f32, and
 // give the bits that strata/ops/quantize.h and fp8.h define.
 //
@@ -85,16 +85,16 @@ __global__ void __launch_bounds__(BlockShape<D>::kThreads, BlockShape<D>::kResid
   }
 }
 
-template <class T, int W>
-__global__ void dequantize_rows(Rows<const std::int8_t> q, const float* scales, Rows<T> x,
+template <class D, class T, int W>
+__global__ void dequantize_rows(Rows<const typename D::Code> q, const float* scales, Rows<T> x,
                                 Extent extent) {
   for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
     const float scale = scales[n];
-    const auto levels = load_raw<std::int8_t, W>(q.row(n) + c);
+    const auto levels = load_raw<typename D::Code, W>(q.row(n) + c);
     float values[W];
 #pragma unroll
     for (int i = 0; i < W; ++i) {
-      values[i] = __fmul_rn(static_cast<float>(levels.values[i]), scale);
+      values[i] = __fmul_rn(D::number(levels.values[i]), scale);
     }
     store(x.row(n) + c, values);
   });
@@ -123,6 +123,16 @@ void launch_quantize_rows(const Context& context, const O& op) {
   });
 }
 
+/// Launches the way back.
+template <class D>
+void launch_dequantize_rows(const Context& context, const DequantizeRows& op) {
+  const Extent extent{op.x.rows(), op.x.shape[1]};
+  with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
+    launch(over(op.kName, context.stream, extent, W), dequantize_rows<D, T, W>,
+           Rows<const typename D::Code>(op.q), data<float>(op.scale), Rows<T>(op.x), extent);
+  });
+}
+
 }  // namespace
 
 void enqueue(const Context& context, const QuantizeRows& op) {
@@ -134,11 +144,11 @@ void enqueue(const Context& context, const QuantizeFp8Rows& op) {
 }
 
 void enqueue(const Context& context, const DequantizeRows& op) {
-  const Extent extent{op.x.rows(), op.x.shape[1]};
-  with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
-    launch(over(op.kName, context.stream, extent, W), dequantize_rows<T, W>,
-           Rows<const std::int8_t>(op.q), data<float>(op.scale), Rows<T>(op.x), extent);
-  });
+  if (op.q.dtype == DType::kE4M3) {
+    launch_dequantize_rows<Fp8Divisor>(context, op);
+  } else {
+    launch_dequantize_rows<Divisor>(context, op);
+  }
 }
 
 const void* quantize_module() {
