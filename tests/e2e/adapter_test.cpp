@@ -183,7 +183,7 @@ TEST_CASE("a run with adapters is exported with them added to the weights") {
   }
 }
 
-TEST_CASE("a run with adapters, its export and the model with --adapter are one model", "[long]") {
+TEST_CASE("a run with adapters, its export and the model with --adapter are one model") {
   const Folder folder;
   train_adapters(folder, "f32");
   double validated = 0;

@@ -213,7 +213,7 @@ TEST_CASE("a run goes on from a step, a folder or the newest checkpoint, and say
   }
 }
 
-TEST_CASE("a run that goes back says what it leaves behind, and loses none of it", "[long]") {
+TEST_CASE("a run that goes back says what it leaves behind, and loses none of it") {
   const Folder folder;
   const std::string keep = "--set checkpoint.every_steps=1000 --set checkpoint.milestone_steps=6 ";
   REQUIRE(strata(folder, train_short(folder, "run", keep)).code == 0);
@@ -452,8 +452,7 @@ TEST_CASE("two ranks that are told to end save, and go on with their own bits", 
 }
 #endif
 
-TEST_CASE("auto goes on from an older checkpoint where a byte of the newest has changed",
-          "[long]") {
+TEST_CASE("auto goes on from an older checkpoint where a byte of the newest has changed") {
   const Folder folder;
   REQUIRE(strata(folder, train_short(folder, "whole", "")).code == 0);
   REQUIRE(strata(folder, train_short(folder, "run", "--set run.steps=8 --set checkpoint.keep=2"))

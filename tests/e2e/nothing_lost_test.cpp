@@ -26,7 +26,6 @@ const std::string kKeep = "--set checkpoint.keep=2 ";
 class LeftRun {
  public:
   LeftRun() {
-    REQUIRE(strata(folder_, train_short(folder_, "reference", kKeep)).code == 0);
     const Outcome left = strata(folder_, train_short(folder_, "run", kKeep + "--set run.steps=8"));
     INFO(left.text);
     REQUIRE(left.code == 0);
@@ -59,6 +58,7 @@ class LeftRun {
   }
   /// Checks that the run goes on where it was, and ends as one that was never interrupted.
   void check_goes_on() const {
+    REQUIRE(strata(folder_, train_short(folder_, "reference", kKeep)).code == 0);
     const Outcome done = go_on();
     INFO(done.text);
     REQUIRE(done.code == 0);
@@ -73,6 +73,12 @@ class LeftRun {
   Folder folder_;
   std::string metrics_;
 };
+
+/// Returns variables by which a call on a file fails, with an error of the system's.
+std::string fault(const std::string& file, const std::string& call, int error) {
+  return "LD_PRELOAD=" + built("libfaulty_disk.so") + " FAULT_PATH=" + file + " FAIL_CALL=" + call +
+         " FAIL_ERROR=" + std::to_string(error);
+}
 
 }  // namespace
 
@@ -135,15 +141,10 @@ TEST_CASE("a run the bytes of whose last whole checkpoint changed is refused, an
                       "passed over: " + checkpoint(left.run(), 4), "none of the checkpoints in "});
 }
 
-TEST_CASE("checkpoints and metrics that cannot be read are refused by their name, and not lost",
+TEST_CASE("a checkpoint that cannot be read is not passed over, whatever the system says of it",
           "[long]") {
   if (skips_preload()) return;
   const LeftRun left;
-  const std::string preload = "LD_PRELOAD=" + built("libfaulty_disk.so") + " ";
-  const auto fault = [&](const std::string& file, const std::string& call, int error) {
-    return preload + "FAULT_PATH=" + file + " FAIL_CALL=" + call +
-           " FAIL_ERROR=" + std::to_string(error);
-  };
   for (const std::string file :
        {"step-00000008/manifest.json", "/manifest.json", "step-00000008/state/head.safetensors",
         "step-00000008/model/config.json"}) {
@@ -155,8 +156,14 @@ TEST_CASE("checkpoints and metrics that cannot be read are refused by their name
       }
     }
   }
-  // Nor is an older one taken for the newest by those that read a run.
+  left.check_goes_on();
+}
+
+TEST_CASE("checkpoints and metrics that cannot be read are refused by their name, and not lost") {
+  if (skips_preload()) return;
+  const LeftRun left;
   const std::string newest = "step-00000008/manifest.json";
+  // Nor is an older one taken for the newest by those that read a run.
   for (const std::string& command :
        {"inspect " + left.run(), "export " + left.run() + " " + (left.folder() / "model"),
         "generate " + left.run() + " --prompt x"}) {
@@ -166,9 +173,9 @@ TEST_CASE("checkpoints and metrics that cannot be read are refused by their name
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring(newest) && ContainsSubstring("Permission denied"));
   }
+  left.check_refused({newest, "Permission denied"}, fault(newest, "open", EACCES));
   left.check_refused({"metrics.jsonl", "cannot be read", "Input/output error"},
                      fault("/metrics.jsonl", "pread", EIO));
-  left.check_goes_on();
 }
 
 TEST_CASE("a run that was killed before its first checkpoint begins anew, and keeps its lines") {

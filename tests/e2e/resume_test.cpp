@@ -9,8 +9,7 @@
 
 namespace strata::test {
 
-TEST_CASE("a run does not go on with other data under the same name, unless it is told to",
-          "[long]") {
+TEST_CASE("a run does not go on with other data under the same name, unless it is told to") {
   const Folder folder;
   const std::string data = tokenize_text(folder) + " ";
   REQUIRE(strata(folder, train_short(folder, "reference", data)).code == 0);

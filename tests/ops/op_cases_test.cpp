@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <vector>
 
 #include "strata/op_checks/checks.h"
 #include "strata/op_checks/reference.h"

@@ -4,12 +4,15 @@
 // rounding. An operator that is missing somewhere is named, with the list of places that
 // docs/adding.md has.
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "strata/op_checks/check_list.h"
 #include "support/catch.h"
