@@ -9,6 +9,7 @@
 #include "command_line/sub_commands.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
+#include "strata/runfiles/named_adapter.h"
 
 namespace strata {
 
@@ -22,7 +23,8 @@ struct DoctorArguments {
 
 RunConfig load(const DoctorArguments& arguments) {
   warn_of_replaced(arguments.sets);
-  RunConfig config = load_run_config(arguments.config, arguments.sets);
+  RunConfig config = load_run_config(arguments.config, arguments.sets, TrainingData::kRequired,
+                                     {.adapter = find_start_adapter});
   config.validate(arguments.config);
   return config;
 }

@@ -4,7 +4,6 @@
 #include "command_line/run_arguments.h"
 
 #include <filesystem>
-#include <memory>
 
 #include "command_line/assignments.h"
 #include "command_line/sub_commands.h"
@@ -12,6 +11,7 @@
 #include "strata/base/log.h"
 #include "strata/checkpoint/files.h"
 #include "strata/config/assignments.h"
+#include "strata/runfiles/named_adapter.h"
 
 namespace strata {
 
@@ -43,18 +43,28 @@ std::vector<std::string> sets_of(const RunArguments& arguments) {
 
 RunConfig load_config(const RunArguments& arguments, TrainingData training_data) {
   warn_of_replaced(arguments.sets);
+  /// Returns the model of the checkpoint that the run goes on from, or an empty path.
+  const auto resumed_model = [&](const RunConfig& read) {
+    return model_to_resume(*make_system_files(), arguments.resume,
+                           arguments.output.empty() ? read.run.output : arguments.output);
+  };
   const auto find_model = [&](const RunConfig& read) {
-    const std::unique_ptr<Files> files = make_system_files();
-    const std::filesystem::path folder = model_to_resume(
-        *files, arguments.resume, arguments.output.empty() ? read.run.output : arguments.output);
+    const std::filesystem::path folder = resumed_model(read);
     if (!folder.empty()) {
       log::info("model.path: {} is not there; {} of the checkpoint takes its place",
                 read.model.path, folder.string());
     }
     return folder;
   };
-  RunConfig config =
-      load_run_config(arguments.config, sets_of(arguments), training_data, find_model);
+  const auto find_adapter = [&](const RunConfig& read) {
+    const std::filesystem::path model = resumed_model(read);
+    if (model.empty()) return find_start_adapter(read);
+    FoundAdapter found = find_named_adapter(model.parent_path(), "--resume").found;
+    found.folder = found.config.path;  // which may be gone, and is not read again
+    return found;
+  };
+  RunConfig config = load_run_config(arguments.config, sets_of(arguments), training_data,
+                                     {.model = find_model, .adapter = find_adapter});
   if (!arguments.output.empty()) config.run.output = arguments.output;
   config.validate(arguments.config);
   return config;

@@ -28,6 +28,7 @@
 #include "strata/commands/commands.h"
 #include "strata/config/assignments.h"
 #include "strata/launch/command_ranks.h"
+#include "strata/runfiles/named_adapter.h"
 #include "strata/train/measured_steps.h"
 
 namespace strata {
@@ -67,7 +68,8 @@ ConfigError in_row(const Suite& suite, const SuiteRow& row, const std::string& w
 /// Reads the config of a row, so that whatever is wrong with it is said before anything is run.
 RowRecord new_record(const Suite& suite, const SuiteRow& row, const SuiteOptions& options) {
   try {
-    RunConfig config = load_run_config(row.config, row.sets, TrainingData::kOptional);
+    RunConfig config = load_run_config(row.config, row.sets, TrainingData::kOptional,
+                                       {.adapter = find_start_adapter});
     if (!row.generation) {
       config = synthetic_run(config, assigns(row.sets, "run.steps", row.config.string())
                                          ? config.run.steps

@@ -23,6 +23,7 @@
 #include "strata/plan/choose_placement.h"
 #include "strata/predict/prediction.h"
 #include "strata/predict/stored_rates.h"
+#include "strata/runfiles/named_adapter.h"
 #include "strata/runfiles/run_folder.h"
 #include "strata/runfiles/start_weights.h"
 #include "strata/train/epochs.h"
@@ -62,6 +63,7 @@ Finding examine_model(const RunConfig& config) {
     const std::string unused = check_weights(start.files, layout);
     require_shapes(start.files, layout);
     if (!start.resized.empty()) finding.found += "; " + start.resized;
+    static_cast<void>(open_start_adapter(config, make_layout(config.spec())));
     if (!unused.empty()) warn(finding, unused);
   });
 }

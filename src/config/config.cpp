@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "strata/base/output_file.h"
 #include "strata/base/random.h"
 #include "strata/config/assignments.h"
+#include "strata/model/families.h"
 
 namespace strata {
 
@@ -27,20 +29,13 @@ namespace {
 
 constexpr std::size_t kMostConfigBytes = 256 * kKiB;
 
-/// The same text read on top of the architecture of `model.path`, so that the keys it does not give
-/// come from there. Keys that it does give must say the same; only the vocabulary may be larger,
-/// for tokens that were added.
-RunConfig read_with_path(const std::filesystem::path& model_path, std::string_view text,
-                         std::string_view source, std::span<const std::string> sets) {
-  const std::filesystem::path file = model_path / "config.json";
-  const LlamaConfig loaded = load_llama_config(file);
-  RunConfig config;
-  config.model.llama = loaded;
-  read_fields(config, text, source, sets);
-  ConfigProblems problems;
-  for (const std::string& key : differing_fields(loaded, config.model.llama)) {
+/// Adds a problem for each key that a config gives otherwise than its model's config.json, but for
+/// a larger vocabulary, which takes tokens that were added.
+void compare_with_model(const LlamaConfig& loaded, const LlamaConfig& given,
+                        const std::filesystem::path& file, ConfigProblems& problems) {
+  for (const std::string& key : differing_fields(loaded, given)) {
     if (key == "vocab_size") {
-      if (config.model.llama.vocab_size > loaded.vocab_size) continue;
+      if (given.vocab_size > loaded.vocab_size) continue;
       problems.add("model.vocab_size", "is below that of " + file.string() + ", " +
                                            std::to_string(loaded.vocab_size) +
                                            "; a model can be given rows for more tokens, but none "
@@ -49,7 +44,40 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
     }
     problems.add("model." + key, "differs from " + file.string() + "; leave it out");
   }
+}
+
+/// The same for the keys of adapters.
+void compare_with_adapter(const FoundAdapter& found, const AdapterConfig& given,
+                          ConfigProblems& problems) {
+  for (const std::string& key : differing_fields(found.config, given)) {
+    if (key == "path") continue;
+    problems.add("adapter." + key, "differs from " + found.source + "; leave it out");
+  }
+}
+
+/// The same text read on top of what the folders say that `read`, its config, names, so that the
+/// keys it does not give come from there. Keys that it does give must say the same. `path` is the
+/// folder of the model, which is there.
+RunConfig read_with_folders(const RunConfig& read, const std::string& path, std::string_view text,
+                            std::string_view source, std::span<const std::string> sets,
+                            const FindAdapter& find_adapter) {
+  const std::filesystem::path file = std::filesystem::path(path) / "config.json";
+  const LlamaConfig loaded = load_llama_config(file);
+  std::optional<FoundAdapter> adapter;
+  if (find_adapter && read.adapter && !read.adapter->path.empty()) adapter = find_adapter(read);
+  RunConfig config;
+  config.model.llama = loaded;
+  if (adapter) config.adapter = adapter->config;
+  read_fields(config, text, source, sets);
+  config.model.path = path;
+  ConfigProblems problems;
+  compare_with_model(loaded, config.model.llama, file, problems);
+  if (adapter) compare_with_adapter(*adapter, *config.adapter, problems);
   problems.throw_if_any(source);
+  if (!adapter) return config;
+  config.adapter->path = adapter->folder.string();
+  check_adapters(*config.adapter, spec_of(config.model.llama), problems);
+  problems.throw_if_any(adapter->source + ", for the model of model.path");
   return config;
 }
 
@@ -76,7 +104,7 @@ void choose_length(RunConfig& config, std::string_view text, std::string_view so
 }  // namespace
 
 RunConfig load_run_config(const std::filesystem::path& file, std::span<const std::string> sets,
-                          TrainingData training_data, const FindModel& find_model) {
+                          TrainingData training_data, const FolderFinders& find) {
   require_config_file(file);
   const std::string text = read_text_file(file, kMostConfigBytes);
   const std::string source = file.string();
@@ -84,11 +112,10 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
   read_fields(config, text, source, sets);
   if (!config.model.path.empty()) {
     std::filesystem::path folder;
-    if (find_model && is_gone(config.model.path)) folder = find_model(config);
+    if (find.model && is_gone(config.model.path)) folder = find.model(config);
     const std::string path = folder.empty() ? config.model.path : folder.string();
     require_model_folder(path);
-    config = read_with_path(path, text, source, sets);
-    config.model.path = path;
+    config = read_with_folders(config, path, text, source, sets, find.adapter);
   }
   choose_length(config, text, source, sets);
   expand_patterns(config.data.train);

@@ -210,6 +210,11 @@ void check_adapter(const RunConfig& c, ConfigProblems& problems) {
   checkpoint.refuse_if(c.checkpoint.weights_every_steps.has_value(), "weights_every_steps",
                        "saves weights of a whole model, and a run with adapters changes none of "
                        "them; leave it out: checkpoints hold the adapters alone");
+  Rules(problems, "adapter")
+      .refuse_if(
+          !c.adapter->path.empty() && c.model.path.empty(), "path",
+          "names adapters for the weights of a model; set model.path to its folder, or leave "
+          "it out");
   if (!problems.empty()) return;
   const ModelSpec spec = spec_of(c.model.llama);
   check_adapters(*c.adapter, spec, problems);

@@ -26,6 +26,7 @@
 #include "strata/base/version.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/data/open_source.h"
+#include "strata/model/peft_config.h"
 
 namespace strata {
 namespace {
@@ -36,7 +37,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kOwnKeys[] = {
     "run.output",        "run.threads",        "run.bind",           "memory.device_limit",
     "memory.host_limit", "memory.spill_limit", "kernels.plan_cache", "data.train",
-    "data.validation",   "model.path"};
+    "data.validation",   "model.path",         "adapter.path"};
 /// Keys that a plan resolves by a rank's own memory, and that no other rank notices.
 constexpr std::string_view kOwnChoices[] = {"schedule.activation_slots", "schedule.spill"};
 
@@ -60,20 +61,29 @@ std::string identity_of(const fs::path& path, Links links = Links::kFollow) {
   return text.data();
 }
 
-/// Adds the config and the weights of a Hugging Face folder.
-void add_model_files(const fs::path& folder, std::vector<FieldText>& facts) {
+/// Adds the config and the weights of a folder that `key` names, a model's or that of adapters.
+void add_model_files(const std::string& key, const fs::path& folder,
+                     std::vector<FieldText>& facts) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     const bool weights = name.find(".safetensors") != std::string::npos;
-    if (weights || name == "config.json") files.push_back(entry.path());
+    if (weights || name == "config.json" || name == kPeftConfigName) files.push_back(entry.path());
   }
-  if (error) throw IoError("model.path: " + folder.string() + ": " + error.message());
+  if (error) throw IoError(key + ": " + folder.string() + ": " + error.message());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
-    facts.push_back({"model.path/" + file.filename().string(), identity_of(file, Links::kOfModel)});
+    facts.push_back({key + '/' + file.filename().string(), identity_of(file, Links::kOfModel)});
   }
+}
+
+/// Adds the files of adapter.path, a folder of PEFT or a checkpoint, unless it is gone: a run that
+/// goes on does without.
+void add_adapter_files(const fs::path& folder, std::vector<FieldText>& facts) {
+  if (!is_there(folder)) return;
+  const fs::path of_checkpoint = folder / "adapter";
+  add_model_files("adapter.path", is_there(of_checkpoint) ? of_checkpoint : folder, facts);
 }
 
 /// Adds what is in the files of a key, in which sources they are, and the weights of those.
@@ -199,7 +209,8 @@ std::vector<FieldText> facts_of_run(const RunConfig& config) {
       {"the program", version_text(build_info()) + ", " + identity_of("/proc/self/exe")});
   add_data_files("data.train", config.data.train, facts);
   add_data_files("data.validation", config.data.validation, facts);
-  if (!config.model.path.empty()) add_model_files(config.model.path, facts);
+  if (!config.model.path.empty()) add_model_files("model.path", config.model.path, facts);
+  if (config.adapter) add_adapter_files(config.adapter->path, facts);
   return facts;
 }
 

@@ -152,6 +152,10 @@ bool may_be_alpha(double alpha) { return alpha >= kLeastAlpha && alpha <= kMostA
 }  // namespace
 
 void AdapterConfig::fields(FieldList& f) {
+  f.add("path", path,
+        "Names the adapters that training begins with: a folder of PEFT, or a checkpoint or run "
+        "with adapters over the same weights. All keys below come from there. Set it to train "
+        "adapters further; without it A is drawn and B is 0.");
   f.add("rank", rank, "Sets the rank of A and B. Raise it for more to learn; 8 to 64 are usual.")
       .from(1, kMostRank);
   f.add("alpha", alpha,

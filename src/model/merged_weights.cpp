@@ -3,58 +3,24 @@
 #include "strata/model/merged_weights.h"
 
 #include <algorithm>
-#include <set>
 #include <type_traits>
 #include <utility>
 
 #include "strata/base/dtype.h"
-#include "strata/base/error.h"
-#include "strata/base/text.h"
+#include "strata/model/layout.h"
 #include "strata/model/peft_config.h"
 #include "strata/model/weights_check.h"
 
 namespace strata {
 namespace {
 
-/// Returns the file that has a tensor.
-const SafetensorsFile& file_with(const AdapterFiles& files, const std::string& name) {
-  const auto found =
-      std::ranges::find_if(files, [&](const SafetensorsFile& file) { return file.contains(name); });
-  if (found != files.end()) return *found;
-  throw IoError((files.empty() ? "" : files.front().path().string() + ": ") +
-                "the adapter has no tensor " + name + ", which its config promises for this model");
-}
-
 /// Reads a whole matrix [rows, cols] as f32.
 std::vector<float> read_matrix(const SafetensorsFile& file, const std::string& name,
                                std::int64_t rows, std::int64_t cols) {
-  const StoredTensor& stored = file.info(name);
-  if (stored.shape != std::vector{rows, cols}) {
-    const auto text = [](const std::vector<std::int64_t>& shape) {
-      std::string t;
-      for (const std::int64_t n : shape) t += (t.empty() ? "[" : ", ") + std::to_string(n);
-      return t + "]";
-    };
-    throw IoError(file.path().string() + ": tensor " + name + " has shape " + text(stored.shape) +
-                  ", and the model and the adapter's config ask for " + text({rows, cols}) +
-                  "; the adapter is for another model");
-  }
   std::vector<float> values(static_cast<std::size_t>(rows * cols));
   file.read(name, 0, std::span(values));
   require_finite(name, 0, std::span<const float>(values));
   return values;
-}
-
-/// Throws IoError for a tensor that is none of `used`.
-void require_all_used(const AdapterFiles& files, const std::set<std::string, std::less<>>& used) {
-  for (const SafetensorsFile& file : files) {
-    for (const std::string& name : file.tensors()) {
-      if (used.contains(name)) continue;
-      throw IoError(file.path().string() + ": tensor " + printable_name(shortened(name)) +
-                    " is of no adapter that the config names for this model, so that the model "
-                    "would be another one than was trained");
-    }
-  }
 }
 
 }  // namespace
@@ -62,9 +28,8 @@ void require_all_used(const AdapterFiles& files, const std::set<std::string, std
 MergedWeights::MergedWeights(SafetensorsDirectory weights) : weights_(std::move(weights)) {}
 
 void MergedWeights::add(const AdapterFiles& files, const ModelSpec& spec) {
-  std::set<std::string, std::less<>> used;
+  require_adapters(files, make_layout(spec));
   const auto read = [&](const std::string& name, std::int64_t rows, std::int64_t cols) {
-    used.insert(name);
     return read_matrix(file_with(files, name), name, rows, cols);
   };
   for (int layer = 0; layer < spec.layers(); ++layer) {
@@ -80,7 +45,6 @@ void MergedWeights::add(const AdapterFiles& files, const ModelSpec& spec) {
       }
     }
   }
-  require_all_used(files, used);
 }
 
 template <class Sum>

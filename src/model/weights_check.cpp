@@ -57,8 +57,7 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
 }
 
 /// Throws IoError unless the tensor has the shape that the model asks for.
-void require_shape(const StoredTensor& stored, const Segment& segment, const SourceTensor& source,
-                   const std::string& asks) {
+void require_shape(const StoredTensor& stored, const Segment& segment, const SourceTensor& source) {
   const std::vector<std::int64_t> expected = segment.shape_of(source);
   if (stored.shape == expected) return;
   const auto text = [](const std::vector<std::int64_t>& shape) {
@@ -67,14 +66,14 @@ void require_shape(const StoredTensor& stored, const Segment& segment, const Sou
     return t + "]";
   };
   refuse(source.name,
-         "has shape " + text(stored.shape) + ", " + asks + " asks for " + text(expected));
+         "has shape " + text(stored.shape) + ", config.json asks for " + text(expected));
 }
 
-/// Calls `body` with the sources of the blocks that are of adapters, or of those that are not.
+/// Calls `body` with the sources of the blocks that are not of adapters.
 template <class Body>
-void for_each_source(const ModelLayout& layout, bool of_adapters, const Body& body) {
+void for_each_source(const ModelLayout& layout, const Body& body) {
   for (const Block& block : layout.blocks) {
-    if (block.adapter != of_adapters) continue;
+    if (block.adapter) continue;
     for (const Segment& segment : block.segments) {
       for (const SourceTensor& source : segment.sources) body(segment, source);
     }
@@ -84,14 +83,8 @@ void for_each_source(const ModelLayout& layout, bool of_adapters, const Body& bo
 }  // namespace
 
 void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout) {
-  for_each_source(layout, false, [&](const Segment& segment, const SourceTensor& source) {
-    require_shape(files.info(source.name), segment, source, "config.json");
-  });
-}
-
-void require_adapter_shapes(const SafetensorsFile& file, const ModelLayout& layout) {
-  for_each_source(layout, true, [&](const Segment& segment, const SourceTensor& source) {
-    require_shape(file.info(source.name), segment, source, "the section adapter");
+  for_each_source(layout, [&](const Segment& segment, const SourceTensor& source) {
+    require_shape(files.info(source.name), segment, source);
   });
 }
 
@@ -113,7 +106,7 @@ template void require_finite(const std::string&, std::int64_t, std::span<const B
 std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& layout) {
   std::set<std::string, std::less<>> used;
   std::set<std::string, std::less<>> layers;
-  for_each_source(layout, false, [&](const Segment&, const SourceTensor& source) {
+  for_each_source(layout, [&](const Segment&, const SourceTensor& source) {
     (void)files.info(source.name);
     used.insert(source.name);
     layers.emplace(layer_of(source.name));

@@ -15,6 +15,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/model/config.h"
+#include "strata/runfiles/named_adapter.h"
 
 namespace strata {
 
@@ -77,7 +78,8 @@ bool has_weights(const fs::path& folder) {
 /// Reads a run config. What stands in for a training set is not written later.
 void read_run(const fs::path& file, std::span<const std::string> sets, std::string_view text,
               TuneModel& model) {
-  model.base = load_run_config(file, sets, TrainingData::kOptional);
+  model.base =
+      load_run_config(file, sets, TrainingData::kOptional, {.adapter = find_start_adapter});
   RunConfig as_read;
   read_fields(as_read, text, file.string(), sets);
   model.given = model.base;

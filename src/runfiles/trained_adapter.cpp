@@ -67,12 +67,12 @@ std::optional<TrainedAdapter> adapter_of(const FoundCheckpoint& checkpoint) {
   return trained;
 }
 
-AdapterFiles adapter_files(const FoundCheckpoint& checkpoint) {
-  AdapterFiles files;
+std::vector<fs::path> adapter_paths(const FoundCheckpoint& checkpoint) {
+  std::vector<fs::path> paths;
   for (const ManifestFile& file : checkpoint.manifest.files) {
-    if (file.path.starts_with("adapter/")) files.emplace_back(checkpoint.folder / file.path);
+    if (file.path.starts_with("adapter/")) paths.push_back(checkpoint.folder / file.path);
   }
-  return files;
+  return paths;
 }
 
 MergedWeights merged_weights_of(const FoundCheckpoint& checkpoint, const TrainedAdapter& trained) {
@@ -82,7 +82,9 @@ MergedWeights merged_weights_of(const FoundCheckpoint& checkpoint, const Trained
       open_start_weights({.path = trained.base.folder, .tokenizer = {}, .llama = model});
   require_unchanged(checkpoint.folder, trained.base, start.files, make_layout(spec_of(model)));
   MergedWeights weights(std::move(start.files));
-  weights.add(adapter_files(checkpoint), trained.spec);
+  AdapterFiles files;
+  for (const fs::path& path : adapter_paths(checkpoint)) files.emplace_back(path);
+  weights.add(files, trained.spec);
   return weights;
 }
 

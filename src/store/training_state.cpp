@@ -228,13 +228,13 @@ void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool&
 void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work,
                          const AdapterStart& adapters) {
   require_shapes(files, layout_);
-  if (adapters.file != nullptr) require_adapter_shapes(*adapters.file, layout_);
+  if (adapters.files != nullptr) require_adapters(*adapters.files, layout_);
   const auto read = [&](const SourceRun& run, std::vector<double>& values) {
     const bool adapts = is_of_adapter(run.segment->initializer);
-    if (adapts && adapters.file == nullptr) return draw_run(adapters.seed, 0, run, values);
+    if (adapts && adapters.files == nullptr) return draw_run(adapters.seed, 0, run, values);
     const std::span<double> out(values);
     if (adapts) {
-      adapters.file->read(run.source->name, run.source_begin, out);
+      file_with(*adapters.files, run.source->name).read(run.source->name, run.source_begin, out);
     } else {
       files.read(run.source->name, run.source_begin, out);
     }

@@ -84,6 +84,7 @@ constexpr KeyRule kRules[] = {
     {"model.attn_logit_softcapping", KeyEffect::kModel},
     {"model.final_logit_softcapping", KeyEffect::kModel},
     {"model.attention_out_bias", KeyEffect::kModel},
+    {"adapter.path", KeyEffect::kFree},  // what it names was read when the run began
     {"adapter.rank", KeyEffect::kModel},
     {"adapter.alpha", KeyEffect::kNumbers},
     {"adapter.rslora", KeyEffect::kNumbers},

@@ -92,7 +92,7 @@ void Session::open_data(const ModelSpec& spec, WorkProgress& work) {
     if (config_.run.sample_every > 0) samples_.emplace(config_);
     data_ = std::make_unique<SessionData>(config_, ranks_.rank(), ranks_.size(), *backend_.pool);
     work.begin("looking through the model's folder");
-    check_start_weights(config_.model, spec, ranks_);
+    check_start_weights(config_, hooks_, spec, ranks_);
   });
 }
 

@@ -18,6 +18,7 @@
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
+#include "strata/runfiles/named_adapter.h"
 #include "strata/runfiles/start_weights.h"
 #include "train/read_together.h"
 
@@ -63,9 +64,12 @@ void load_checkpoint(const CheckpointPlace& place, const std::function<void()>& 
   engine.resume(from.manifest.history);
 }
 
-/// Draws weights, or reads those of model.path. Adapters are drawn in any case.
-void set_start_weights(const RunConfig& config, TrainingState& state, ThreadPool& pool,
-                       Ranks& ranks, WorkProgress& work) {
+/// Returns whether the run goes on from a checkpoint.
+bool resumes(const SessionHooks& hooks) { return hooks.checkpoints && hooks.checkpoints->resume; }
+
+/// Draws weights, or reads those of model.path. Adapters are drawn, unless `adapters` has them.
+void set_start_weights(const RunConfig& config, const AdapterFiles& adapters, TrainingState& state,
+                       ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   if (config.model.path.empty()) {
     work.begin("drawing weights", {.total = state.weight_bytes()});
@@ -75,22 +79,28 @@ void set_start_weights(const RunConfig& config, TrainingState& state, ThreadPool
   work.begin("reading weights", {.total = state.weight_bytes()});
   const StartWeights start = open_start_weights(config.model);
   if (!start.resized.empty() && ranks.rank() == 0) log::info("{}", start.resized);
-  state.load(start.files, pool, &work, {.seed = seed});
+  state.load(start.files, pool, &work,
+             {.seed = seed, .files = adapters.empty() ? nullptr : &adapters});
 }
 
 }  // namespace
 
-void check_start_weights(const ModelSection& model, const ModelSpec& spec, Ranks& ranks) {
-  if (model.path.empty()) return;
-  const std::string unused = check_weights(SafetensorsDirectory(model.path), make_layout(spec));
+void check_start_weights(const RunConfig& config, const SessionHooks& hooks, const ModelSpec& spec,
+                         Ranks& ranks) {
+  if (config.model.path.empty()) return;
+  const ModelLayout layout = make_layout(spec);
+  const std::string unused = check_weights(SafetensorsDirectory(config.model.path), layout);
   if (!unused.empty() && ranks.rank() == 0) log::warn("{}", unused);
+  if (!resumes(hooks)) static_cast<void>(open_start_adapter(config, layout));
 }
 
 void set_start_state(const RunConfig& config, const SessionHooks& hooks, TrainingEngine& engine,
                      ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
-  const bool resumes = hooks.checkpoints && hooks.checkpoints->resume;
-  if (!resumes || config.adapter) set_start_weights(config, engine.state(), pool, ranks, work);
-  if (!resumes) return;
+  if (!resumes(hooks)) {
+    const AdapterFiles adapters = open_start_adapter(config, engine.state().layout());
+    return set_start_weights(config, adapters, engine.state(), pool, ranks, work);
+  }
+  if (config.adapter) set_start_weights(config, {}, engine.state(), pool, ranks, work);
   if (const auto base = base_weights_of(config, engine.state().layout())) {
     require_same_base(hooks.checkpoints->resume->manifest.base.value_or(BaseWeights()), *base);
   }

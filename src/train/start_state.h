@@ -13,9 +13,11 @@
 
 namespace strata {
 
-/// Looks at the headers of the files of model.path, if there is one, and logs what nothing uses.
-/// Throws IoError and ConfigError if they are not the weights of `spec`.
-void check_start_weights(const ModelSection& model, const ModelSpec& spec, Ranks& ranks);
+/// Looks at the headers of the files of model.path, if there is one, and logs what nothing uses;
+/// and at those of adapter.path, unless the run goes on from a checkpoint. Throws IoError and
+/// ConfigError if they are not the weights of `spec`.
+void check_start_weights(const RunConfig& config, const SessionHooks& hooks, const ModelSpec& spec,
+                         Ranks& ranks);
 
 /// Sets the state of the engine. Blocks; all ranks call it. Throws on all ranks if one cannot read
 /// the checkpoint: DamagedCheckpoint if what it read is wrong, and AgreedError, or IoError on a

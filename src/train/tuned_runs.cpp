@@ -16,6 +16,7 @@ namespace strata {
 TunedRun measure_tuned(const RunConfig& config, std::int64_t steps, Ranks& ranks) {
   RunConfig run = config;
   run.model.path.clear();  // speed does not depend on the weights, and reading them takes minutes
+  if (run.adapter) run.adapter->path.clear();
   run.run.steps = steps;
   run.run.sample_every = 0;
   run = synthetic_run(run, run.run.steps);

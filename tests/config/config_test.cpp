@@ -199,6 +199,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"adapter.layers=[2]"}, "adapter.layers: must be whole numbers"},
       {{"adapter.rank=4", "run.sample_every=5"},
        "run.sample_every: takes samples of a whole model"},
+      {{"adapter.path=peft"}, "adapter.path: names adapters for the weights of a model"},
       {{"adapter.rank=4", "checkpoint.weights_every_steps=5"},
        "checkpoint.weights_every_steps: saves weights of a whole model"},
       {{"kernels.attention=cudnn", "run.backend=cpu"}, "kernels.attention: \"cudnn\" needs a GPU"},
@@ -574,6 +575,40 @@ TEST_CASE("the architecture comes from model.path and must not be contradicted")
   CHECK_THROWS_WITH(
       strata::load_run_config(run, std::vector{path, "model.vocab_size=99"s}),
       ContainsSubstring("model.vocab_size: is below that of") && ContainsSubstring("100"));
+}
+
+TEST_CASE("what adapters are comes from adapter.path and must not be contradicted") {
+  const Folder folder;
+  const fs::path hf = folder.write("hf/config.json", R"({
+    "model_type": "llama", "vocab_size": 100, "hidden_size": 32, "intermediate_size": 48,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64})");
+  const fs::path run =
+      folder.write("run.json", R"({"data": {"train": "corpus.bin", "sequence_length": 32}})");
+  const std::string path = "model.path=" + hf.parent_path().string();
+  strata::FoundAdapter found{
+      .folder = "run/checkpoints/step-4", .source = "manifest", .config = {}};
+  found.config = {.rank = 3, .alpha = 5, .rslora = true, .targets = {"q_proj"}, .layers = {1}};
+  const auto load = [&](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {path, "adapter.path=run"});
+    return strata::load_run_config(run, sets, TrainingData::kRequired,
+                                   {.adapter = [&](const RunConfig& read) {
+                                     CHECK(read.adapter->path == "run");
+                                     return found;
+                                   }});
+  };
+  const strata::AdapterConfig adapter = load({"adapter.rank=3"}).adapter.value();
+  CHECK(adapter.path == "run/checkpoints/step-4");
+  CHECK(adapter.rank == 3);
+  CHECK(adapter.alpha == 5);
+  CHECK(adapter.rslora);
+  CHECK(adapter.targets == std::vector{"q_proj"s});
+  CHECK(adapter.layers == std::vector{1.0});
+  CHECK_THROWS_WITH(load({"adapter.rank=4", "adapter.layers=[0]"}),
+                    ContainsSubstring("adapter.rank: differs from manifest; leave it out") &&
+                        ContainsSubstring("adapter.layers: differs"));
+  found.config.targets = {"c_attn"};
+  CHECK_THROWS_WITH(load({}), ContainsSubstring("manifest, for the model of model.path") &&
+                                  ContainsSubstring("\"c_attn\" is no linear of the model"));
 }
 
 TEST_CASE("gradients are as wide as the run computes unless they are named") {

@@ -209,6 +209,64 @@ TEST_CASE("a run with adapters, its export and the model with --adapter are one 
                             drawn) == printed(folder, "generate " + (folder / "merged") + drawn));
 }
 
+TEST_CASE(
+    "training begins with the adapters of a folder, a run or a checkpoint, and goes on alone") {
+  const Folder folder;
+  train_adapters(folder, "f32");
+  require_done(folder,
+               "export --adapter-only --dtype f32 " + (folder / "lora") + " " + (folder / "peft"));
+  const std::string data = tokenize_text(folder) + " --set checkpoint.at_end=true" +
+                           " --set run.dtype=f32 --set model.path=" + (folder / "base") + " ";
+  const auto loss_of_first = [&](const std::string& name) {
+    for (const nlohmann::json& line : metrics(folder / name)) {
+      if (line["event"] == "step") return line["loss"].get<double>();
+    }
+    return 0.0;
+  };
+  const std::string named[] = {folder / "peft", folder / "lora", checkpoint(folder / "lora", 4)};
+  std::vector<double> losses;
+  for (const std::string& path : named) {
+    const std::string name = "on-" + std::to_string(losses.size());
+    require_done(folder, train_tiny(folder, name, data + "--set adapter.path=" + path));
+    losses.push_back(loss_of_first(name));
+    CHECK(losses.back() == losses.front());
+  }
+  CHECK(losses.front() < loss_of_first("lora") - 1e-3);
+
+  fs::remove_all(folder.path() / "peft");
+  require_done(folder, train_tiny(folder, "on-0",
+                                  data + "--set adapter.path=" + named[0] +
+                                      " --set run.steps=5 --resume auto --allow run.steps"));
+  check_refused(folder, train_tiny(folder, "anew", data + "--set adapter.path=" + named[0]),
+                "adapter.path: " + named[0] + ": there is nothing of this name");
+}
+
+TEST_CASE("adapters that training cannot begin with are refused by name") {
+  const Folder folder;
+  train_adapters(folder, "f32");
+  const std::string peft = folder / "peft";
+  require_done(folder, "export --adapter-only " + (folder / "lora") + " " + peft);
+  const std::string data = tokenize_text(folder) + " --set run.dtype=f32 ";
+  const auto refused = [&](const std::string& model, const std::string& more,
+                           const std::string& text) {
+    check_refused(folder, train_tiny(folder, "on", data + "--set model.path=" + model + " " + more),
+                  text);
+  };
+  const std::string base = folder / "base";
+  refused(base, "--set adapter.path=" + peft + " --set adapter.alpha=7",
+          "adapter.alpha: differs from " + peft + "/adapter_config.json; leave it out");
+  refused(base, "--set adapter.path=" + (folder / "first"),
+          "adapter.path: " + (folder / "first") + " holds a whole model and no adapters");
+  require_done(folder, "export " + (folder / "lora") + " " + (folder / "merged"));
+  refused(folder / "merged", "--set adapter.path=" + (folder / "lora"),
+          "has adapters for other weights than the model's");
+  const std::string file = peft + "/adapter_config.json";
+  auto config = parse_json<nlohmann::json>(read_file(file));
+  config["r"] = 5;
+  write_file(file, json_text(config));
+  refused(base, "--set adapter.path=" + peft, "the adapter is for another model");
+}
+
 TEST_CASE("adapters that do not fit are refused by name") {
   const Folder folder;
   train_adapters(folder, "f32");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "strata/model/merged_weights.h"
 #include "strata/model/peft_config.h"
 #include "strata/model/safetensors.h"
+#include "strata/train/session.h"
 #include "support/catch.h"
 
 namespace strata::test {
@@ -52,8 +54,9 @@ GoldenRun train_case(const AdapterCase& c, const GoldenModel& golden, RunConfig 
   config.adapter = c.adapter;
   return train_golden(golden, config, ranks, [&](TrainingState& state) {
     ThreadPool pool(2);
-    const SafetensorsFile file(golden_data() / c.name / "adapter_model.safetensors");
-    state.load(SafetensorsDirectory(golden.folder), pool, nullptr, {.file = &file});
+    AdapterFiles files;
+    files.emplace_back(golden_data() / c.name / kPeftWeightsName);
+    state.load(SafetensorsDirectory(golden.folder), pool, nullptr, {.files = &files});
   });
 }
 
@@ -107,6 +110,41 @@ TEST_CASE("losses, gradients and adapters after five steps are PEFT's, in f64") 
       config.schedule.sub_batches = mode.sub_batches;
       config.schedule.rows = mode.rows;
       check_case(expected, train_case(c, golden, config, mode.ranks));
+    }
+  }
+}
+
+TEST_CASE("a run that begins with a folder of PEFT goes on as PEFT does, in f64") {
+  for (const AdapterCase& c : adapter_cases()) {
+    INFO(c.name);
+    const GoldenModel golden = load_golden_model(c.model);
+    const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+    for (const int ranks : {1, 2}) {
+      RunConfig config = golden_config(golden, DType::kF64);
+      config.schedule.sub_batches = golden.rows / ranks;
+      config.adapter = c.adapter;
+      config.adapter->path = (golden_data() / c.name).string();
+      check_case(expected, train_golden(golden, config, ranks));
+    }
+  }
+}
+
+TEST_CASE("a run that begins with a folder of PEFT has its A and B, to the bit") {
+  const AdapterCase c = adapter_cases().at(2);
+  const GoldenModel golden = load_golden_model(c.model);
+  const SafetensorsFile file(golden_data() / c.name / kPeftWeightsName);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    RunConfig config = golden_config(golden, dtype);
+    config.adapter = c.adapter;
+    config.adapter->path = (golden_data() / c.name).string();
+    const std::unique_ptr<Ranks> ranks = make_self_ranks();
+    Session session(config, *ranks);
+    const auto weights = gather_weights(session.state(), *ranks);
+    for (const std::string& name : file.tensors()) {
+      INFO(name);
+      std::vector<double> values(static_cast<std::size_t>(file.info(name).elements));
+      file.read(name, 0, std::span(values));
+      CHECK(weights.at(name) == values);
     }
   }
 }

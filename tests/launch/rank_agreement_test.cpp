@@ -159,6 +159,28 @@ TEST_CASE("token files are told apart by what is in them, not by their names") {
   fs::remove_all(folder);
 }
 
+TEST_CASE("adapters that a run begins with are told apart by what is in them") {
+  const fs::path folder =
+      fs::temp_directory_path() / ("strata_agreement_" + std::to_string(::getpid()));
+  for (const char* name : {"a", "b", "c"}) {
+    fs::create_directories(folder / name / "adapter");
+    std::ofstream(folder / name / "adapter/layers.0.safetensors") << (*name == 'c' ? "C" : "A");
+  }
+  const auto compare = [&](const char* second) {
+    std::string said;
+    run_ranks(2, [&](Ranks& ranks) {
+      RunConfig config = tiny_config();
+      config.adapter.emplace().path = (folder / (ranks.rank() == 0 ? "a" : second)).string();
+      const std::string text = disagreement(facts_of_run(config), ranks);
+      if (ranks.rank() == 0) said = text;
+    });
+    return said;
+  };
+  CHECK(compare("b").empty());
+  CHECK_THAT(compare("c"), ContainsSubstring("adapter.path/layers.0.safetensors: rank 0 has "));
+  fs::remove_all(folder);
+}
+
 TEST_CASE("what a rank decides for itself may differ, what others wait for may not") {
   RunConfig a = tiny_config();
   RunConfig b = a;

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 #include "strata/base/dtype.h"
 #include "strata/base/fields.h"
 #include "strata/comm/rank_groups.h"
+#include "strata/config/folder_finders.h"
 #include "strata/data/packed_tokens.h"
 #include "strata/device/device.h"
 #include "strata/model/adapters.h"
@@ -337,18 +337,15 @@ struct RunConfig {
 /// kOptional: a config that names no training set stands for one that trains on synthetic tokens.
 enum class TrainingData : std::uint8_t { kRequired, kOptional };
 
-/// Is called with a config as far as it was read, of which the folder of `model.path` is not there.
-/// Returns a folder of the same model, which takes its place, or an empty path.
-using FindModel = std::function<std::filesystem::path(const RunConfig&)>;
-
-/// Reads `file`, applies the "a.b=value" assignments, reads the architecture of `model.path` if it
-/// is given (keys of the architecture given as well must agree with it) and validates. Throws
-/// IoError if a file cannot be read, or the system does not tell whether the folder of `model.path`
-/// is there; ConfigError for everything else.
+/// Reads `file`, applies the "a.b=value" assignments, reads the architecture of `model.path` and
+/// what the adapters of `adapter.path` are, if they are given (keys that say the same must agree
+/// with them), and validates. Throws IoError if a file cannot be read, or the system does not tell
+/// whether the folder of `model.path` is there; ConfigError for everything else, and what the
+/// finders throw.
 [[nodiscard]] RunConfig load_run_config(const std::filesystem::path& file,
                                         std::span<const std::string> sets = {},
                                         TrainingData training_data = TrainingData::kRequired,
-                                        const FindModel& find_model = nullptr);
+                                        const FolderFinders& find = {});
 /// Returns the config that write_fields() has written: a resolved one, whose model stands in it.
 /// Throws ConfigError that names `source`.
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, std::string_view source);

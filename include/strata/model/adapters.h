@@ -17,6 +17,7 @@ namespace strata {
 /// What decides the adapters of a model. A name of a module means all modules whose full name it
 /// ends, from a dot on: "q_proj" means "model.layers.3.self_attn.q_proj" and those of other layers.
 struct AdapterConfig {
+  std::string path{};  ///< adapters that training begins with, and what they are; empty: new ones
   std::int64_t rank = 8;
   double alpha = 16;
   bool rslora = false;  ///< scale by alpha / sqrt(rank), else alpha / rank

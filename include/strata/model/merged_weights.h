@@ -4,20 +4,17 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "strata/model/adapter_files.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/spec.h"
 
 namespace strata {
-
-/// The files that hold A and B of a model's adapters under PEFT's names. They cannot be moved.
-using AdapterFiles = std::deque<SafetensorsFile>;
 
 /// Reads slices of weights. Several threads may read at once. Throws IoError as
 /// SafetensorsDirectory does.

@@ -23,8 +23,6 @@ namespace strata {
 /// Throws IoError that names the first tensor of the model, its adapters left out, which is
 /// missing, of a dtype that strata does not read, or of another shape than the model's.
 void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout);
-/// Does the same for the tensors of its adapters.
-void require_adapter_shapes(const SafetensorsFile& file, const ModelLayout& layout);
 
 /// Throws IoError that names the tensor and the element, from `begin` on, of the first value that
 /// is NaN or infinite: a model with one computes nothing. T is double, float or Bf16.

@@ -2,7 +2,9 @@
 // and the weights of that model with them added. What exports adapters or uses them asks here.
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/model/adapters.h"
@@ -22,8 +24,8 @@ struct TrainedAdapter {
 /// ConfigError if its manifest describes none that strata trains.
 [[nodiscard]] std::optional<TrainedAdapter> adapter_of(const FoundCheckpoint& checkpoint);
 
-/// Opens the files of a checkpoint's adapters, which are not compared with the manifest.
-[[nodiscard]] AdapterFiles adapter_files(const FoundCheckpoint& checkpoint);
+/// Returns the files of a checkpoint's adapters, which are not compared with the manifest.
+[[nodiscard]] std::vector<std::filesystem::path> adapter_paths(const FoundCheckpoint& checkpoint);
 
 /// Opens the weights that the adapters of a checkpoint were trained for, and adds them as the files
 /// in adapter/ have them, which are what the run computes with. Throws ConfigError if the weights

@@ -17,6 +17,7 @@
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_progress.h"
 #include "strata/device/allocator.h"
+#include "strata/model/adapter_files.h"
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 #include "strata/ops/moment_codes.h"
@@ -57,8 +58,8 @@ inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState:
 
 /// Where the adapters of a model that is read from files come from.
 struct AdapterStart {
-  std::uint64_t seed = 0;                 ///< draws them, as TrainingState::initialize does,
-  const SafetensorsFile* file = nullptr;  ///< unless this file of PEFT has them
+  std::uint64_t seed = 0;               ///< draws them, as TrainingState::initialize does,
+  const AdapterFiles* files = nullptr;  ///< unless these files have them
 };
 
 /// Holds the training state of all blocks: 14 bytes per parameter with bf16 weights and gradients

@@ -1,0 +1,66 @@
+// Compares the tensors of adapters' files with those that a layout has. What is missing or left
+// over shows that the adapters are for another model, or that their config is not theirs.
+
+#include "strata/model/adapter_files.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/text.h"
+
+namespace strata {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) {
+    text += (text.empty() ? "[" : ", ") + std::to_string(extent);
+  }
+  return text + "]";
+}
+
+void require_shape(const SafetensorsFile& file, const std::string& name,
+                   const std::vector<std::int64_t>& expected) {
+  const std::vector<std::int64_t>& found = file.info(name).shape;
+  if (found == expected) return;
+  throw IoError(file.path().string() + ": tensor " + name + " has shape " + shape_text(found) +
+                ", and the model and the adapter's config ask for " + shape_text(expected) +
+                "; the adapter is for another model");
+}
+
+}  // namespace
+
+const SafetensorsFile& file_with(const AdapterFiles& files, const std::string& name) {
+  const auto found =
+      std::ranges::find_if(files, [&](const SafetensorsFile& file) { return file.contains(name); });
+  if (found != files.end()) return *found;
+  throw IoError((files.empty() ? "" : files.front().path().string() + ": ") +
+                "the adapter has no tensor " + name + ", which its config promises for this model");
+}
+
+void require_adapters(const AdapterFiles& files, const ModelLayout& layout) {
+  std::set<std::string, std::less<>> used;
+  for (const Block& block : layout.blocks) {
+    if (!block.adapter) continue;
+    for (const Segment& segment : block.segments) {
+      for (const SourceTensor& source : segment.sources) {
+        require_shape(file_with(files, source.name), source.name, segment.shape_of(source));
+        used.insert(source.name);
+      }
+    }
+  }
+  for (const SafetensorsFile& file : files) {
+    for (const std::string& name : file.tensors()) {
+      if (used.contains(name)) continue;
+      throw IoError(file.path().string() + ": tensor " + printable_name(shortened(name)) +
+                    " is of no adapter that the config names for this model, so that the model "
+                    "would be another one than was trained");
+    }
+  }
+}
+
+}  // namespace strata
