@@ -93,6 +93,18 @@ std::int64_t ModelSpec::parameter_count() const {
   return count;
 }
 
+std::int64_t ModelSpec::adapter_parameter_count() const {
+  std::int64_t count = 0;
+  for (const std::size_t of : kind) {
+    for (const Linear& linear : kinds[of].linears) {
+      for (const Adapter& adapter : linear.adapters) {
+        count += adapter.rank * (linear.in + linear.sources.at(adapter.source).rows);
+      }
+    }
+  }
+  return count;
+}
+
 std::int64_t ModelSpec::matmul_parameter_count() const {
   std::int64_t count = vocabulary * width;
   for (const std::size_t of : kind) {

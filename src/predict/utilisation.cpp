@@ -25,7 +25,9 @@ double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length, doub
   }
   const double attention =
       static_cast<double>(widths) * static_cast<double>(sequence_length) * attended + windowed;
-  return 6.0 * (static_cast<double>(spec.matmul_parameter_count()) + attention);
+  const double of_weight = spec.adapted() ? 4 : 6;  // without a gradient of the weight
+  return of_weight * static_cast<double>(spec.matmul_parameter_count()) +
+         6.0 * (static_cast<double>(spec.adapter_parameter_count()) + attention);
 }
 
 DevicePeak device_peak(const HardwareSection& hardware, double datasheet_tflops) {

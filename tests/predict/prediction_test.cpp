@@ -283,6 +283,26 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
   CHECK(std::abs(flops / counted - 1) < 1e-12);
 }
 
+TEST_CASE("with adapters the FLOPs of a recorded step are those counted, and A x once more") {
+  RunConfig config = fast_machine();
+  config.adapter = AdapterConfig{.rank = 3, .targets = {"q_proj", "v_proj", "down_proj"}};
+  config.schedule.activations = KeepLevel::kFull;
+  Recorder recorder;
+  const Setup setup = make_setup(config, 0, 1, {});
+  record_steps(setup, 1, recorder);
+  double flops = 0;
+  for (const TraceRecord& record : recorder.records()) {
+    const bool backward = record.what.cost.kind == CostKind::kAttentionBackward;
+    flops += record.what.cost.flops * (backward ? 0.8 : 1.0);
+  }
+  const LlamaConfig& m = config.model.llama;
+  const auto again = static_cast<double>(  // which backward computes from x
+      2 * m.num_hidden_layers * 3 * (2 * m.hidden_size + m.intermediate_size));
+  const double counted = (flops_per_token(setup.spec, config.data.sequence_length) + again) *
+                         static_cast<double>(config.step_tokens(1));
+  CHECK(std::abs(flops / counted - 1) < 1e-12);
+}
+
 TEST_CASE("products of codes take less time, and those that stay in bf16 as much as before") {
   RunConfig config = fast_machine();
   config.run.dtype = DType::kBF16;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "strata/model/adapters.h"
 #include "strata/model/families.h"
 #include "support/catch.h"
 
@@ -24,6 +25,21 @@ TEST_CASE("a token costs six FLOPs per matmul element and those of its causal at
   c.sliding_window = 512;
   CHECK(flops_per_token(spec_of(c), 2048) == matmul + 1610612736.0 * 7 / 16);
   CHECK(flops_per_token(spec_of(c), 2048, 0.25) == matmul + 1610612736.0 / 4);
+}
+
+TEST_CASE(
+    "with adapters a token costs four FLOPs per element of the model, six per one of A and B") {
+  LlamaConfig c;
+  c.vocab_size = 32000;
+  c.hidden_size = 4096;
+  c.intermediate_size = 11008;
+  c.num_hidden_layers = 32;
+  c.num_attention_heads = 32;
+  ModelSpec spec = spec_of(c);
+  add_adapters(spec, {.rank = 16, .targets = {"q_proj", "down_proj"}, .layers = {0, 31}});
+  const double products = 6738415616.0 - 32000.0 * 4096.0 - 65.0 * 4096.0;
+  const double adapters = 2 * 16 * (4096.0 + 4096.0 + 11008.0 + 4096.0);
+  CHECK(flops_per_token(spec, 2048) == 4 * products + 6 * adapters + 1610612736.0);
 }
 
 TEST_CASE("utilisation is the share of the peak of all ranks") {

@@ -210,6 +210,8 @@ struct ModelSpec {
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Returns the elements that take part in a product for every token: linears and projection.
   [[nodiscard]] std::int64_t matmul_parameter_count() const;
+  /// Returns the elements of A and B of all adapters.
+  [[nodiscard]] std::int64_t adapter_parameter_count() const;
 };
 
 }  // namespace strata
