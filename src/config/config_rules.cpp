@@ -203,9 +203,6 @@ void check_sizes(const FieldList& fields, const std::string& prefix, ConfigProbl
 /// Checks the adapters of a config that has some. Their names are looked for in a model without
 /// problems only.
 void check_adapter(const RunConfig& c, ConfigProblems& problems) {
-  Rules run(problems, "run");
-  run.refuse_if(c.run.sample_every > 0, "sample_every",
-                "takes samples of a whole model, and adapters are not read for them; set it to 0");
   Rules checkpoint(problems, "checkpoint");
   checkpoint.refuse_if(c.checkpoint.weights_every_steps.has_value(), "weights_every_steps",
                        "saves weights of a whole model, and a run with adapters changes none of "

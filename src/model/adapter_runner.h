@@ -25,22 +25,35 @@ class AdapterRunner {
 
   /// y [N, out] += what the adapters make of x [N, in].
   void forward(const ConstTensorView& x, const TensorView& y) const {
-    run_.linear(x, w_.a, h());
+    const TensorView h_of_x = h(x.rows());
+    run_.linear(x, w_.a, h_of_x);
     for_each([&](const Part& part) {
-      run_(Matmul{.a = part.of_h(h()),
+      run_(Matmul{.a = part.of_h(h_of_x),
                   .b = part.b,
                   .out = part.of_y(y),
                   .update = MatmulUpdate::kAccumulate,
                   .alpha = part.scale});
     });
   }
+  /// The same so that a row does not depend on the others. Products that promise that do not add,
+  /// so each is rounded before it is added.
+  void by_row(const ConstTensorView& x, const TensorView& y) const {
+    const TensorView h_of_x = h(x.rows());
+    run_(linear_by_row(x, w_.a, h_of_x));
+    for_each([&](const Part& part) {
+      const TensorView added(s_.y.data, s_.y.dtype, Shape{x.rows(), part.b.rows()});
+      run_(linear_by_row(part.of_h(h_of_x), part.b, added, part.scale));
+      run_(ResidualAdd{.a = part.of_y(y), .b = added, .y = part.of_y(y)});
+    });
+  }
   /// dx [N, in] += their part of the gradient of x, where dy [N, out] is that of y. Leaves the
   /// gradient of h to weight_gradient(), which comes next of this linear.
   void input_gradient(const ConstTensorView& dy, const TensorView& dx) const {
+    const TensorView d_h = dh(dy.rows());
     for_each([&](const Part& part) {
-      run_.input_gradient(part.of_y(dy), part.b, part.of_h(dh()), part.scale);
+      run_.input_gradient(part.of_y(dy), part.b, part.of_h(d_h), part.scale);
     });
-    run_(Matmul{.a = dh(),
+    run_(Matmul{.a = d_h,
                 .b = w_.a,
                 .out = dx,
                 .layout = MatmulLayout::kNN,
@@ -49,11 +62,13 @@ class AdapterRunner {
   /// Adds to the gradients of A and B.
   void weight_gradient(const ConstTensorView& dy, const ConstTensorView& x,
                        const AdapterViews<TensorView>& gradients) const {
-    run_.linear(x, w_.a, h());
+    const TensorView h_of_x = h(x.rows());
+    run_.linear(x, w_.a, h_of_x);
     for_each([&](const Part& part) {
-      run_.weight_gradient(part.of_y(dy), part.of_h(h()), gradients.b.at(part.source), part.scale);
+      run_.weight_gradient(part.of_y(dy), part.of_h(h_of_x), gradients.b.at(part.source),
+                           part.scale);
     });
-    run_.weight_gradient(dh(), x, gradients.a);
+    run_.weight_gradient(dh(dy.rows()), x, gradients.a);
   }
 
  private:
@@ -88,10 +103,10 @@ class AdapterRunner {
       h_begin += adapter.rank;
     }
   }
-  [[nodiscard]] TensorView h() const { return of_rank(s_.h); }
-  [[nodiscard]] TensorView dh() const { return of_rank(s_.dh); }
-  [[nodiscard]] TensorView of_rank(const TensorView& all) const {
-    return {all.data, all.dtype, Shape{all.rows(), w_.a.rows()}};
+  [[nodiscard]] TensorView h(std::int64_t tokens) const { return of_rank(s_.h, tokens); }
+  [[nodiscard]] TensorView dh(std::int64_t tokens) const { return of_rank(s_.dh, tokens); }
+  [[nodiscard]] TensorView of_rank(const TensorView& all, std::int64_t tokens) const {
+    return {all.data, all.dtype, Shape{tokens, w_.a.rows()}};
   }
 
   const CellRunner& run_;

@@ -32,12 +32,11 @@ struct NormGradient {
   TensorView dx{};
 };
 
-/// What a runner has beside the weights of its layer.
+/// What a LayerRunner has beside the weights of its layer. What is given outlives the runner.
 struct LayerParts {
-  /// May be null where the layer has no adapters, no product multiplies codes, and nothing goes
-  /// backward.
-  const LlamaScratch* scratch = nullptr;
-  const LayerGradients* gradients = nullptr;  ///< null where nothing goes backward
+  const LlamaScratch* scratch = nullptr;      ///< for products of codes, and to go backward
+  const AdapterScratch* adapters = nullptr;   ///< where the layer has some
+  const LayerGradients* gradients = nullptr;  ///< to go backward
   Fp8Counters counters{};                     ///< of what rounding loses, or absent
 };
 
@@ -45,13 +44,14 @@ struct LayerParts {
 /// here alone.
 class LayerRunner : public CellRunner {
  public:
-  /// What is given here outlives the runner.
+  /// `layer` and `w` outlive the runner.
   LayerRunner(const CellRunner& cell, const LayerSpec& layer, const LayerWeights& w,
               const LayerParts& parts = {})
       : CellRunner(cell),
         layer_(layer),
         w_(w),
         scratch_(parts.scratch),
+        adapters_(parts.adapters),
         gradients_(parts.gradients),
         counters_(parts.counters) {}
 
@@ -115,18 +115,21 @@ class LayerRunner : public CellRunner {
     if (w_.adapter(id).a) adapters(id).forward(x, y);
   }
   /// Runs the linear with what is around it so that a row does not depend on the others. Products
-  /// that promise that know no bias, so it and what comes after it run by themselves.
+  /// that promise that know no bias, so it, adapters and what comes after them run by themselves.
   void by_row(LinearId id, const ConstTensorView& x, const TensorView& y,
               const AroundLinear& around = {}) const {
     const Matmul product = linear_by_row(x, w_[id], y, multiplier(id));
-    if (!w_.bias(id)) {
+    const bool adapts = static_cast<bool>(w_.adapter(id).a);
+    if (!w_.bias(id) && !adapts) {
       return CellRunner::by_row({.norm = around.norm,
                                  .product = product,
                                  .gate = around.gate,
                                  .residual = around.residual});
     }
-    CellRunner::by_row({.norm = around.norm, .product = product});
-    (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+    if (adapts && around.norm.x) (*this)(around.norm);  // fused, it leaves no x behind
+    CellRunner::by_row({.norm = adapts ? RmsNormForward{} : around.norm, .product = product});
+    if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
+    if (adapts) adapters(id).by_row(x, y);
     if (around.gate.y) (*this)(around.gate);
     if (around.residual.a) (*this)(around.residual);
   }
@@ -236,12 +239,13 @@ class LayerRunner : public CellRunner {
     product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
   }
   [[nodiscard]] AdapterRunner adapters(LinearId id) const {
-    return {*this, layer_.linear(id), w_.adapter(id), scratch_->adapters};
+    return {*this, layer_.linear(id), w_.adapter(id), *adapters_};
   }
 
   const LayerSpec& layer_;
   const LayerWeights& w_;
   const LlamaScratch* scratch_;
+  const AdapterScratch* adapters_;
   const LayerGradients* gradients_;
   Fp8Counters counters_;
 };

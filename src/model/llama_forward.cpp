@@ -56,6 +56,10 @@ LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Alloc
     k = take("scratch.keys", x, rows);
     v = take("scratch.values", x, rows);
   }
+  if (const std::int64_t rank = spec.largest_adapter_rank(); rank > 0) {
+    adapters = {.h = take("scratch.adapter", x, {most, rank}),
+                .y = take("scratch.adapter_output", x, {most, spec.widest_adapter_output()})};
+  }
   head_x = take("scratch.head", x, {z.head_rows, spec.width});
   head_n = take("scratch.head_norm", x, {z.head_rows, spec.width});
   head_rstd = take("scratch.head_rstd", a, {z.head_rows});
@@ -66,17 +70,31 @@ LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Alloc
 
 void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels) {
   const DType x = sizes.compute;
-  const auto prepare = [&](std::int64_t rows, std::int64_t in, std::int64_t out,
-                           std::int64_t stride) {
-    kernels.prepare(Matmul{.a = ConstTensorView(nullptr, x, Shape{rows, in}),
-                           .b = ConstTensorView(nullptr, x, Shape{out, in}),
-                           .out = TensorView(nullptr, x, Shape{rows, out}, stride),
+  struct Product {
+    std::int64_t rows, in, out, stride_in, stride_out;
+  };
+  const auto prepare = [&](const Product& p) {
+    kernels.prepare(Matmul{.a = ConstTensorView(nullptr, x, Shape{p.rows, p.in}, p.stride_in),
+                           .b = ConstTensorView(nullptr, x, Shape{p.out, p.in}),
+                           .out = TensorView(nullptr, x, Shape{p.rows, p.out}, p.stride_out),
                            .batch_invariant = true});
   };
+  const std::int64_t tokens = sizes.cell_tokens;
   for (const Linear& linear : spec.common().linears) {
-    prepare(sizes.cell_tokens, linear.in, linear.out, linear.out);
+    prepare({tokens, linear.in, linear.out, linear.in, linear.out});
   }
-  prepare(sizes.head_rows, spec.width, spec.vocabulary, Llama::logits_stride(spec.vocabulary));
+  for (const LayerSpec& kind : spec.kinds) {
+    for (const Linear& linear : kind.linears) {
+      const std::int64_t rank = linear.adapter_rank();
+      if (rank > 0) prepare({tokens, linear.in, rank, linear.in, rank});
+      for (const Adapter& adapter : linear.adapters) {
+        const std::int64_t rows = linear.sources.at(adapter.source).rows;
+        prepare({tokens, adapter.rank, rows, rank, rows});
+      }
+    }
+  }
+  prepare({sizes.head_rows, spec.width, spec.vocabulary, spec.width,
+           Llama::logits_stride(spec.vocabulary)});
 }
 
 LlamaForward::LlamaForward(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels,
@@ -96,7 +114,8 @@ void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const C
 
 void LlamaForward::layer(Stream& compute, int layer, const LayerWeights& w, const ForwardCell& cell,
                          const KvViews& kv, const ResidualStream& x, const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w,
+                        {.adapters = &memory_.adapters});
   const TensorView qkv = project(run, x);
   for (const KvPiece& piece : cell.pieces) {
     move_kv(compute, kv, piece.moves, tag);
@@ -137,7 +156,8 @@ void LlamaForward::attend(const LayerRunner& run, const ForwardCell& cell, const
 TensorView LlamaForward::before_attention(Stream& compute, int layer, const LayerWeights& w,
                                           const ForwardCell& cell, const ResidualStream& x,
                                           const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w);
+  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w,
+                        {.adapters = &memory_.adapters});
   const TensorView qkv = project(run, x);
   if (const std::optional<Rope> rope = turn(run.layer().attention, cell.positions, qkv)) {
     run(*rope);
@@ -148,7 +168,7 @@ TensorView LlamaForward::before_attention(Stream& compute, int layer, const Laye
 void LlamaForward::after_attention(Stream& compute, int layer, const LayerWeights& w,
                                    const ConstTensorView& o, const ResidualStream& x,
                                    const Tag& tag) {
-  finish({{kernels_, compute, tag}, spec_.layer(layer), w}, o, x);
+  finish({{kernels_, compute, tag}, spec_.layer(layer), w, {.adapters = &memory_.adapters}}, o, x);
 }
 
 bool LlamaForward::may_add_later(std::int64_t tokens) { return tokens > FusedLinear::kMostRows; }

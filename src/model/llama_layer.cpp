@@ -238,6 +238,7 @@ LayerRunner Llama::layer_runner(Stream& compute, int layer, const LayerWeights& 
           spec_.layer(layer),
           w,
           {.scratch = &memory_.scratch,
+           .adapters = &memory_.scratch.adapters,
            .gradients = dw,
            .counters = Fp8Counters::of_layer(fp8_counts_, layer)}};
 }

@@ -57,6 +57,18 @@ std::int64_t ModelSpec::largest_adapter_rank() const {
   return largest;
 }
 
+std::int64_t ModelSpec::widest_adapter_output() const {
+  std::int64_t widest = 0;
+  for (const std::size_t of : kind) {
+    for (const Linear& linear : kinds[of].linears) {
+      for (const Adapter& adapter : linear.adapters) {
+        widest = std::max(widest, linear.sources.at(adapter.source).rows);
+      }
+    }
+  }
+  return widest;
+}
+
 void ModelSpec::require_common() const {
   for (const LayerSpec& other : kinds) {
     AttentionSpec attention = other.attention;

@@ -9,6 +9,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/sample_prompt.h"
 #include "strata/base/text.h"
+#include "strata/model/adapters.h"
 #include "strata/model/families.h"
 
 namespace strata {
@@ -20,6 +21,7 @@ SampleLayout with(const RunConfig& config, std::int64_t sequences, std::int64_t 
   const std::int64_t context = sample_context(config);
   const std::int64_t cell = std::min(cell_tokens, sequences * context);
   s.spec = spec_of(config.model.llama);
+  if (config.adapter) add_adapters(s.spec, *config.adapter);
   s.describe_sweeps({.compute = config.run.dtype,
                      .sequences = sequences,
                      .context = context,

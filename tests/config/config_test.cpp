@@ -197,8 +197,6 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"adapter.rank=0"}, "adapter.rank: "},
       {{R"(adapter.targets=["w_proj"])"}, "adapter.targets: \"w_proj\" is no linear"},
       {{"adapter.layers=[2]"}, "adapter.layers: must be whole numbers"},
-      {{"adapter.rank=4", "run.sample_every=5"},
-       "run.sample_every: takes samples of a whole model"},
       {{"adapter.path=peft"}, "adapter.path: names adapters for the weights of a model"},
       {{"adapter.rank=4", "checkpoint.weights_every_steps=5"},
        "checkpoint.weights_every_steps: saves weights of a whole model"},

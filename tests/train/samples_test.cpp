@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "strata/base/error.h"
 #include "strata/base/random.h"
 #include "strata/data/byte_tokenizer.h"
+#include "strata/model/peft_config.h"
 #include "support/catch.h"
 #include "support/json.h"
 #include "support/scratch_folder.h"
@@ -68,8 +70,21 @@ RunConfig without_samples(RunConfig config) {
   return config;
 }
 
+constexpr std::int64_t kRank = 3;
+constexpr double kScale = 2;  // alpha 6 over the rank
+
+/// A run in f64 whose adapters learn fast.
+RunConfig adapted_config() {
+  RunConfig config = sampled_config();
+  config.run.dtype = DType::kF64;
+  config.adapter = AdapterConfig{.rank = kRank, .alpha = 6, .layers = {0, 2}};
+  config.adapter->targets = {"q_proj", "v_proj", "o_proj", "up_proj", "down_proj"};
+  config.optimizer.lr = 0.05;
+  return config;
+}
+
 std::vector<RunConfig> placements() {
-  std::vector<RunConfig> all(9, sampled_config());
+  std::vector<RunConfig> all(10, sampled_config());
   all[1].schedule.resident_units = 2;
   all[2].optimizer.timing = UpdateTiming::kSpeculative;
   all[3].optimizer.timing = UpdateTiming::kOnArrival;
@@ -86,6 +101,7 @@ std::vector<RunConfig> placements() {
   all[7].debug.poison_slots = true;
   all[8].model.llama.tie_word_embeddings = true;
   all[8].debug.execution = Execution::kShuffled;
+  all[9] = adapted_config();
   return all;
 }
 
@@ -106,19 +122,47 @@ struct EncodedPrompt {
   std::vector<std::int32_t> ends;
 };
 
-/// What generation draws from the weights of a session.
+/// Gives the weights of a session to generation.
+void copy_weights(Session& session, TrainingState& state) {
+  for (const BlockId b : state.ids()) {
+    const ConstTensorView weight(session.state().block(b).weight);
+    state.write(b, &BlockState::weight, 0, {weight.bytes().begin, weight.bytes().bytes});
+  }
+}
+
+/// Gives the weights of a session in f64, with its adapters added as their definition says.
+void copy_merged(Session& session, TrainingState& state) {
+  const std::unique_ptr<Ranks> ranks = make_self_ranks();
+  const auto weights = gather_weights(session.state(), *ranks);
+  for (const BlockId id : state.ids()) {
+    const Block& block = state.layout().blocks[id];
+    for (const SourceRun& run : source_runs(block, 0, block.elements, block.elements)) {
+      const std::string& name = run.source->name;
+      std::vector<double> w = weights.at(name);
+      const auto a = weights.find(peft_name(name, "lora_A"));
+      if (a != weights.end()) {
+        const std::vector<double>& b = weights.at(peft_name(name, "lora_B"));
+        const std::size_t columns = a->second.size() / kRank;
+        for (std::size_t i = 0; i < w.size(); ++i) {
+          for (std::size_t r = 0; r < kRank; ++r) {
+            w[i] += kScale * b[i / columns * kRank + r] * a->second[r * columns + i % columns];
+          }
+        }
+      }
+      state.write(id, &BlockState::weight, run.block_begin, std::as_bytes(std::span(w)));
+    }
+  }
+}
+
+/// What generation draws from the weights of a session, which `copy` gives to it.
 std::vector<Continuation> generated(Session& session, std::int64_t step,
-                                    const std::vector<EncodedPrompt>& prompts) {
+                                    const std::vector<EncodedPrompt>& prompts,
+                                    void (*copy)(Session&, TrainingState&) = copy_weights) {
   const RunConfig& config = session.config();
-  TinyGeneration generation({.model = config.model.llama,
-                             .needs = {.compute = config.run.dtype, .sequences = 2, .context = 40},
-                             .fill = [&](TrainingState& state, ThreadPool&) {
-                               for (const BlockId b : state.ids()) {
-                                 const ConstTensorView weight(session.state().block(b).weight);
-                                 state.write(b, &BlockState::weight, 0,
-                                             {weight.bytes().begin, weight.bytes().bytes});
-                               }
-                             }});
+  TinyGeneration generation(
+      {.model = config.model.llama,
+       .needs = {.compute = config.run.dtype, .sequences = 2, .context = 40},
+       .fill = [&](TrainingState& state, ThreadPool&) { copy(session, state); }});
   std::vector<GenerateRequest> requests;
   for (const EncodedPrompt& prompt : prompts) {
     GenerateRequest request{.prompt = prompt.ids,
@@ -196,6 +240,40 @@ TEST_CASE("samples are what generation draws from the weights of the step") {
       CHECK(samples[i].ids == expected[i].ids);
       CHECK(samples[i].prompt_tokens == std::ssize(samples[i].prompt));
     }
+  }
+}
+
+TEST_CASE("samples of a run with adapters are what the model with them added draws") {
+  const RunConfig config = adapted_config();
+  const std::unique_ptr<Ranks> ranks = make_self_ranks();
+  Session session(config, *ranks);
+  std::size_t others = 0;  // than without adapters
+  for (std::int64_t step = 0; step < 3; ++step) {
+    session.submit(step, config.optimizer.lr);
+    const std::vector<RunSample> samples = session.sample(step + 1);
+    const std::vector<Continuation> expected =
+        generated(session, step + 1, bytes_of_prompts(config), copy_merged);
+    const std::vector<Continuation> plain =
+        generated(session, step + 1, bytes_of_prompts(config), copy_weights);
+    REQUIRE(samples.size() == expected.size());
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      CHECK(samples[i].ids == expected[i].ids);
+      others += samples[i].ids != plain[i].ids ? 1 : 0;
+    }
+  }
+  CHECK(others > 0);
+}
+
+TEST_CASE("a sample of a run with adapters is the same alone and beside others") {
+  RunConfig many = adapted_config();
+  many.run.dtype = DType::kBF16;
+  RunConfig one = many;
+  one.run.sample_prompts.resize(1);
+  const Sampled beside = run_sampled(many);
+  const Sampled alone = run_sampled(one);
+  REQUIRE(alone.samples.size() == beside.samples.size());
+  for (std::size_t step = 0; step < alone.samples.size(); ++step) {
+    CHECK(alone.samples[step].at(0).ids == beside.samples[step].at(0).ids);
   }
 }
 

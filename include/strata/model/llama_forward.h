@@ -75,16 +75,17 @@ class LlamaForward {
     /// Takes the tables first, then the temporaries in the order of the members.
     Memory(const ModelSpec& spec, const ForwardSizes& sizes, Allocator& memory);
 
-    TensorView n;          ///< [N, C] X, the input of attention or MLP, normalised
-    TensorView qkv;        ///< [N, (H + 2 K) * D] X, q and k rotated
-    TensorView o;          ///< [N, H * D] X, what attention returns
-    TensorView x_mid;      ///< [few, C] X, the residual stream between attention and MLP
-    TensorView gate_up;    ///< [N, 2 F] X
-    TensorView act;        ///< [N, F] X
-    TensorView rstd;       ///< [N] A
-    TensorView lse;        ///< [H, N] A
-    TensorView parts;      ///< [singles, parts, H * (D + 2)] A, see AttentionForward, or absent
-    TensorView k, v;       ///< [R, K, D] X, what int8 stands for, or absent
+    TensorView n;        ///< [N, C] X, the input of attention or MLP, normalised
+    TensorView qkv;      ///< [N, (H + 2 K) * D] X, q and k rotated
+    TensorView o;        ///< [N, H * D] X, what attention returns
+    TensorView x_mid;    ///< [few, C] X, the residual stream between attention and MLP
+    TensorView gate_up;  ///< [N, 2 F] X
+    TensorView act;      ///< [N, F] X
+    TensorView rstd;     ///< [N] A
+    TensorView lse;      ///< [H, N] A
+    TensorView parts;    ///< [singles, parts, H * (D + 2)] A, see AttentionForward, or absent
+    TensorView k, v;     ///< [R, K, D] X, what int8 stands for, or absent
+    AdapterScratch adapters;
     TensorView head_x;     ///< [head_rows, C] X
     TensorView head_n;     ///< [head_rows, C] X
     TensorView head_rstd;  ///< [head_rows] A

@@ -29,10 +29,11 @@ struct LlamaSizes {
 };
 
 /// The temporaries of adapters of linears, which each linear uses anew; absent without adapters. A
-/// linear has R columns of them.
+/// linear has R columns of the first two.
 struct AdapterScratch {
-  TensorView h;   ///< [N, largest R] X, x A^T
-  TensorView dh;  ///< [N, largest R] X, its gradient
+  TensorView h{};   ///< [N, largest R] X, x A^T
+  TensorView dh{};  ///< [N, largest R] X, its gradient; absent where nothing is trained
+  TensorView y{};   ///< [N, most rows of a source] X, B h; absent where its product adds it
 };
 
 /// Every temporary, on the device. Names without "d_" live through forward and are used again by

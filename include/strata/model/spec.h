@@ -196,6 +196,8 @@ struct ModelSpec {
   [[nodiscard]] bool multiplies_codes() const;
   /// Returns the largest adapter_rank() of all linears.
   [[nodiscard]] std::int64_t largest_adapter_rank() const;
+  /// Returns the most rows of a source that has an adapter, 0 if none has.
+  [[nodiscard]] std::int64_t widest_adapter_output() const;
   [[nodiscard]] const LayerSpec& layer(int number) const {
     return kinds.at(kind.at(static_cast<std::size_t>(number)));
   }
