@@ -33,18 +33,19 @@ STRATA_FOR_EACH_OPERATOR(STRATA_DECLARE)
 
 /// Expands to apply(file) for every .cu file with kernels of operators but those for sm_90a, which
 /// not every device can load. The file defines file_module(), which returns one of its kernels.
-#define STRATA_FOR_EACH_KERNEL_FILE(apply)                                                         \
-  apply(adamw) apply(adamw_codes) apply(attention_delta) apply(attention_reference)                \
-      apply(attention_reference_backward) apply(bias) apply(count_fp8) apply(cross_entropy)        \
-          apply(decode_attention) apply(decode_int8_attention) apply(elementwise) apply(embedding) \
-              apply(flash_backward) apply(flash_forward) apply(flash_key_gradients)                \
-                  apply(flash_wide_key_gradients) apply(fp8_columns) apply(fp8_columns_kept)       \
-                      apply(fused_append) apply(fused_linear) apply(head_norm)                     \
-                          apply(head_norm_backward) apply(int8_kv) apply(invariant_matmul)         \
-                              apply(kv_cache) apply(momentum) apply(nf4) apply(norm)               \
-                                  apply(norm_backward) apply(partial_rows) apply(plain_matmul)     \
-                                      apply(quantize) apply(rope) apply(sampling) apply(soft_cap)  \
-                                          apply(squared_norm) apply(swiglu)
+#define STRATA_FOR_EACH_KERNEL_FILE(apply)                                                       \
+  apply(adamw) apply(adamw_codes) apply(attention_delta) apply(attention_reference)              \
+      apply(attention_reference_backward) apply(bias) apply(count_fp8) apply(cross_entropy)      \
+          apply(decode_attention) apply(decode_int8_attention) apply(dropout) apply(elementwise) \
+              apply(embedding) apply(flash_backward) apply(flash_forward)                        \
+                  apply(flash_key_gradients) apply(flash_wide_key_gradients) apply(fp8_columns)  \
+                      apply(fp8_columns_kept) apply(fused_append) apply(fused_linear)            \
+                          apply(head_norm) apply(head_norm_backward) apply(int8_kv)              \
+                              apply(invariant_matmul) apply(kv_cache) apply(momentum) apply(nf4) \
+                                  apply(norm) apply(norm_backward) apply(partial_rows)           \
+                                      apply(plain_matmul) apply(quantize) apply(rope)            \
+                                          apply(sampling) apply(soft_cap) apply(squared_norm)    \
+                                              apply(swiglu)
 #define STRATA_DECLARE(file) [[nodiscard]] const void* file##_module();
 STRATA_FOR_EACH_KERNEL_FILE(STRATA_DECLARE)
 #undef STRATA_DECLARE

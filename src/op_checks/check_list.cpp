@@ -65,6 +65,9 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       add("residual add" + suffix, [=](OpRunner& r) { check_residual_add(r, dtype, c); });
       add("bias" + suffix, [=](OpRunner& r) { check_bias(r, dtype, c); });
       add("soft cap" + suffix, [=](OpRunner& r) { check_soft_cap(r, dtype, c); });
+      for (const bool adds : {false, true}) {
+        add("dropout" + suffix, [=](OpRunner& r) { check_dropout(r, dtype, c, adds); });
+      }
       add("swiglu" + suffix, [=](OpRunner& r) { check_swiglu(r, dtype, c); });
       add("embedding" + suffix, [=](OpRunner& r) { check_embedding(r, dtype, c); });
       add("rows as int8" + suffix, [=](OpRunner& r) { check_quantize(r, dtype, c); });

@@ -226,6 +226,15 @@ void measure_residual_add(OperatorTimer& timer, const Model& m) {
                 });
 }
 
+/// What the A of adapters read.
+void measure_dropout(OperatorTimer& timer, const Model& m) {
+  const Shape rows{m.tokens, m.hidden};
+  timer.measure(
+      "dropout", text("%s [%lld, %lld]", m.name, number(m.tokens), number(m.hidden)),
+      2 * count(rows.elements()) * kBf16,
+      [&] { return Dropout{.x = timer.bf16(rows), .y = timer.bf16(rows), .mask = {.rate = 0.1}}; });
+}
+
 /// The bias of q, k and v.
 void measure_bias(OperatorTimer& timer, const Model& m) {
   const std::int64_t width = m.hidden + 2 * m.kv();
@@ -423,6 +432,7 @@ void run(const bench::Options& options) {
     measure_rope(timer, m);
     measure_swiglu(timer, m);
     measure_residual_add(timer, m);
+    measure_dropout(timer, m);
     measure_bias(timer, m);
     measure_head_norm(timer, m, m.heads);
     if (m.kv_heads != m.heads) measure_head_norm(timer, m, m.kv_heads);

@@ -120,6 +120,16 @@ TEST_CASE("a smooth cap is above 0, and its tensors are alike", "[ops]") {
   REQUIRE_REFUSED(backward, "soft_cap_backward: y must be bf16, but is f32");
 }
 
+TEST_CASE("dropout drops less than all, of tensors that are alike", "[ops]") {
+  Dropout op{.x = view(kBF16, {4, 8}), .y = view(kBF16, {4, 8}), .mask = {.rate = 1}};
+  REQUIRE_REFUSED(op, "dropout: mask.rate must be from 0 to below 1");
+  op.mask = {.rate = 0.5, .first = -1};
+  REQUIRE_REFUSED(op, "dropout: mask.first must not be negative");
+  op.mask.first = 0;
+  op.added = view(kBF16, {4, 7});
+  REQUIRE_REFUSED(op, "dropout: added must have shape [4, 8], but has [4, 7]");
+}
+
 TEST_CASE("a bias and its gradient have the width of the rows", "[ops]") {
   BiasAdd sum{.x = view(kBF16, {4, 8}), .bias = view(kBF16, {7}), .y = view(kBF16, {4, 8})};
   REQUIRE_REFUSED(sum, "bias_add: bias must have shape [8], but has [7]");

@@ -117,6 +117,26 @@ TEST_CASE("the backward of a smooth cap is the derivative of forward", "[ops]") 
                      [&](const Values& v) { return dot(capped(v), dy); });
 }
 
+TEST_CASE("dropout of the gradient is the derivative of dropout", "[ops]") {
+  Bench b;
+  const Shape shape{3, 5};
+  const DropoutMask mask{.rate = 0.4, .seed = 3, .stream = 4, .first = 7};
+  const Values x = random_values(1, 15, kF64);
+  const Values dy = random_values(2, 15, kF64);
+  const Values through = random_values(3, 15, kF64);
+  const auto dropped = [&](const Values& v) {
+    b.runner.reset();
+    const TensorView y = b.runner.output(kF64, shape);
+    b.runner.run(Dropout{.x = b.in(v, shape), .y = y, .mask = mask});
+    return b.runner.download(y);
+  };
+  const Values y = dropped(x);
+  const TensorView dx = b.runner.output(kF64, shape);
+  b.runner.run(Dropout{.x = b.in(dy, shape), .added = b.in(through, shape), .y = dx, .mask = mask});
+  require_derivative("dx", x, b.runner.download(dx),
+                     [&](const Values& v) { return dot(dropped(v), dy) + dot(v, through); });
+}
+
 TEST_CASE("the gradient of a bias is the derivative of the sum", "[ops]") {
   Bench b;
   const Shape shape{3, 5};

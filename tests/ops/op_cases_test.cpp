@@ -72,6 +72,14 @@ TEST_CASE("a smooth cap follows the formula, forward and backward", "[ops]") {
   with_rows(check_soft_cap);
 }
 
+TEST_CASE("dropout drops what its mask says, with and without what is added", "[ops]") {
+  for (const bool adds : {false, true}) {
+    with_rows([=](OpRunner& r, DType dtype, const RowsCase& c) {
+      return check_dropout(r, dtype, c, adds);
+    });
+  }
+}
+
 TEST_CASE("a bias is added with one rounding, and its gradient sums rows", "[ops]") {
   with_rows(check_bias);
 }

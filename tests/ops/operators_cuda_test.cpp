@@ -82,6 +82,14 @@ TEST_CASE("a smooth cap on cuda follows the formula, forward and backward", "[cu
   with_rows(check_soft_cap);
 }
 
+TEST_CASE("dropout on cuda drops what its mask says, with and without what is added", "[cuda]") {
+  for (const bool adds : {false, true}) {
+    with_rows([=](OpRunner& r, DType dtype, const RowsCase& c) {
+      return check_dropout(r, dtype, c, adds);
+    });
+  }
+}
+
 TEST_CASE("a bias on cuda is added with one rounding, and its gradient sums rows", "[cuda]") {
   with_rows(check_bias);
   on_cuda([](OpRunner& runner) {

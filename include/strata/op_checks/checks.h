@@ -31,6 +31,8 @@ Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c);
 Outputs check_bias(OpRunner& runner, DType dtype, const RowsCase& c);
 /// Capped values and gradients of those that are far below the cap, near it and above it.
 Outputs check_soft_cap(OpRunner& runner, DType dtype, const RowsCase& c);
+/// Values that are dropped or kept, with and without what is added; the mask by its formula.
+Outputs check_dropout(OpRunner& runner, DType dtype, const RowsCase& c, bool adds);
 Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c,
                      Activation activation = Activation::kSilu);
 inline constexpr std::array kAllActivations{Activation::kSilu, Activation::kGeluTanh,

@@ -8,6 +8,7 @@
 #include "strata/ops/attention.h"
 #include "strata/ops/bias.h"
 #include "strata/ops/cross_entropy.h"
+#include "strata/ops/dropout.h"
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
 #include "strata/ops/fp8.h"
@@ -39,5 +40,5 @@
                                   apply(HeadNormForward) apply(HeadNormBackward)                  \
                                       apply(SoftCapForward) apply(SoftCapBackward)                \
                                           apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)        \
-                                              apply(TransposeFp8) apply(CountFp8)                 \
+                                              apply(TransposeFp8) apply(Dropout) apply(CountFp8)  \
                                                   apply(DequantizeNf4)

@@ -58,7 +58,7 @@ __device__ __forceinline__ void write_moments(const AdamWArguments<W, M, G>& p,
     Vector<M, kCount> rounded_v;
 #pragma unroll
     for (unsigned j = 0; j < kCount; ++j) {
-      const std::uint32_t random = rounding_bits(key, first + j);
+      const std::uint32_t random = bits_of(key, first + j);
       rounded_m.values[j] = round_by(m[j], random & 0xffffu);
       rounded_v.values[j] = round_by(v[j], random >> 16);
     }

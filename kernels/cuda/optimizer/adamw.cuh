@@ -1,11 +1,13 @@
 // This file has what the kernels of updates (adamw.cu, adamw_codes.cu, momentum.cu) share: the
-// numbers of a step, AdamW of one parameter, random bits, and the f32 master in one tensor or two.
+// numbers of a step, AdamW of one parameter, keys of random bits, and the f32 master in one tensor
+// or two.
 
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/common/random.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "strata/ops/optimizer.h"
 
@@ -32,31 +34,10 @@ struct AdamWNumbers {
   bool apply;
 };
 
-// These are the random bits of strata/base/random.h and strata/ops/optimizer.h.
-
-__device__ __forceinline__ std::uint64_t mix64(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
-__device__ __forceinline__ std::uint32_t mix32(std::uint32_t x) {
-  x ^= x >> 16;
-  x *= 0x85ebca6bu;
-  x ^= x >> 13;
-  x *= 0xc2b2ae35u;
-  return x ^ (x >> 16);
-}
-
-/// Returns the key of the random bits of the block of parameters around this place, and the bits of
-/// the one at `first` in it. `shared` is the part of keys that all blocks share.
+/// Returns the key of the random bits of the block of parameters around this place. `shared` is the
+/// part of keys that all blocks share.
 __device__ __forceinline__ std::uint64_t rounding_key(std::uint64_t shared, std::int64_t place) {
   return mix64(shared ^ static_cast<std::uint64_t>(place / SquaredNorm::kBlock));
-}
-__device__ __forceinline__ std::uint32_t rounding_bits(std::uint64_t key, std::uint32_t first) {
-  return mix32(static_cast<std::uint32_t>(key) + first * 0x9e3779b9u) ^
-         static_cast<std::uint32_t>(key >> 32);
 }
 
 /// `p` are the arguments of a kernel.
@@ -157,7 +138,7 @@ struct Master {
       Vector<W, kCount> all;
 #pragma unroll
       for (unsigned j = 0; j < kCount; ++j) {
-        all.values[j].value = round_by(w[j], rounding_bits(key, first + j) & 0xffffu);
+        all.values[j].value = round_by(w[j], bits_of(key, first + j) & 0xffffu);
       }
       store_raw(p.weight + i, all);
     } else {

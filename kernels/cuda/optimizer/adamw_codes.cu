@@ -166,8 +166,7 @@ __device__ __forceinline__ void write_masters(const CodedArguments<OnlyBf16, G>&
   OnlyBf16 all[Lane::kCount];
 #pragma unroll
   for (int j = 0; j < Lane::kCount; ++j) {
-    const std::uint32_t random =
-        rounding_bits(key, in_key + static_cast<std::uint32_t>(lane.place(j)));
+    const std::uint32_t random = bits_of(key, in_key + static_cast<std::uint32_t>(lane.place(j)));
     all[j].value = round_by(w[j], random & 0xffffu);
   }
   lane.write(p.weight, all);
@@ -225,8 +224,7 @@ __device__ __forceinline__ void update(const CodedArguments<W, G>& p, const Adam
   const auto in_key = static_cast<std::uint32_t>(begin % SquaredNorm::kBlock);
 #pragma unroll
   for (int j = 0; j < kCount; ++j) {
-    const std::uint32_t random =
-        rounding_bits(key, in_key + static_cast<std::uint32_t>(lane.place(j)));
+    const std::uint32_t random = bits_of(key, in_key + static_cast<std::uint32_t>(lane.place(j)));
     const int bits_m = __float_as_int(m[j]);
     const int size_v = __float_as_int(v[j]) & 0x7fffffff;
     const int sign = bits_m < 0 ? 0x80 : 0;

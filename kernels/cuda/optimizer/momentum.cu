@@ -64,7 +64,7 @@ __device__ __forceinline__ void write_moments(const MomentumArguments<W, M, G>& 
     Vector<M, kCount> rounded;
 #pragma unroll
     for (unsigned j = 0; j < kCount; ++j) {
-      rounded.values[j] = round_by(m[j], rounding_bits(key, first + j) & 0xffffu);
+      rounded.values[j] = round_by(m[j], bits_of(key, first + j) & 0xffffu);
     }
     store_raw(p.m + i, rounded);
   }
