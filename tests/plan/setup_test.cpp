@@ -101,6 +101,9 @@ TEST_CASE("codes of products take what the widest linears need, and nothing with
   CHECK(bytes("dy_columns_scale") == sum({4 * 54}));
   std::size_t listed = 0;
   for (const std::string& name : names) listed += bytes(name);
+  const std::size_t counts = sum({3 * 4 * 6 * 4 * 8});  // by layer, linear and operand, f64
+  CHECK(make_setup(config, 0, 1, {}).device_bytes() == plain + listed + counts);
+  config.run.fp8_metrics_every = 0;
   CHECK(make_setup(config, 0, 1, {}).device_bytes() == plain + listed);
   CHECK_THAT(make_setup(config, 0, 1, {}).to_string(),
              ContainsSubstring("products in e4m3: those of 12 of 12 linears\n"));
