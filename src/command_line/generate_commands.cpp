@@ -212,6 +212,16 @@ void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options
                   "sequences that are scored at once (default: up to 16, as memory allows)")
       ->check(whole_number(1, kMostAtOnce))
       ->type_name("N");
+  evaluate
+      .add_option_function<std::string>(
+          "--products",
+          [options](const std::string& name) {
+            options->model.products = name == "fp8" ? Products::kFp8 : Products::kPlain;
+          },
+          "what products of layers multiply: numbers of --dtype (bf16, the default), or these "
+          "rounded to e4m3 as in training with run.products fp8")
+      ->check(CLI::IsMember({"bf16", "fp8"}))
+      ->type_name("bf16|fp8");
   evaluate.callback(
       [options, &action] { action = [options] { return evaluate_command(*options); }; });
 }

@@ -135,8 +135,14 @@ std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
 
 std::unique_ptr<GenerationSession> NamedModel::load_to_score(std::int64_t context,
                                                              std::int64_t sequences) const {
-  return load({.kv_dtype = options_.kv_dtype, .context = context, .scores = true},
-              {.sequences = sequences, .prompt_tokens = context, .drawn_tokens = 0});
+  GenerationNeeds needs{.kv_dtype = options_.kv_dtype,
+                        .context = context,
+                        .scores = true,
+                        .products = options_.products};
+  if (const auto config = needs.products == Products::kPlain ? std::nullopt : run()) {
+    needs.plain_products = config->run.products_bf16;
+  }
+  return load(needs, {.sequences = sequences, .prompt_tokens = context, .drawn_tokens = 0});
 }
 
 }  // namespace strata

@@ -59,4 +59,18 @@ Fp8Scratch::Fp8Scratch(const ModelSpec& spec, std::int64_t cell_tokens, Allocato
   dy_columns = Fp8Codes::take(memory, "scratch.fp8_dy_columns", all.out, cell_tokens);
 }
 
+RoundedOperands::RoundedOperands(const ModelSpec& spec, std::int64_t tokens, DType dtype,
+                                 Allocator& memory) {
+  Widest widest;
+  for (const LayerSpec& kind : spec.kinds) {
+    for (const Linear& linear : kind.linears) {
+      if (linear.products != Products::kPlain) widest.count(linear);
+    }
+  }
+  if (widest.in == 0) return;
+  codes = Fp8Codes::take(memory, "scratch.fp8_codes", std::max(tokens, widest.out), widest.in);
+  x = memory.tensor(Space::kDevice, "scratch.rounded_x", dtype, {tokens, widest.in});
+  w = memory.tensor(Space::kDevice, "scratch.rounded_w", dtype, {widest.out, widest.in});
+}
+
 }  // namespace strata

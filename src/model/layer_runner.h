@@ -38,6 +38,8 @@ struct LayerParts {
   const AdapterScratch* adapters = nullptr;   ///< where the layer has some
   const LayerGradients* gradients = nullptr;  ///< to go backward
   Fp8Counters counters{};                     ///< of what rounding loses, or absent
+  /// May be null but for by_row() where a product multiplies codes.
+  const RoundedOperands* rounded = nullptr;
 };
 
 /// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
@@ -53,7 +55,8 @@ class LayerRunner : public CellRunner {
         scratch_(parts.scratch),
         adapters_(parts.adapters),
         gradients_(parts.gradients),
-        counters_(parts.counters) {}
+        counters_(parts.counters),
+        rounded_(parts.rounded) {}
 
   [[nodiscard]] const LayerSpec& layer() const { return layer_; }
   [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
@@ -116,18 +119,25 @@ class LayerRunner : public CellRunner {
   }
   /// Runs the linear with what is around it so that a row does not depend on the others. Products
   /// that promise that know no bias, so it, adapters and what comes after them run by themselves.
+  /// Nor do they know codes, so they multiply the numbers that these stand for.
   void by_row(LinearId id, const ConstTensorView& x, const TensorView& y,
               const AroundLinear& around = {}) const {
     const Matmul product = linear_by_row(x, w_[id], y, multiplier(id));
+    const bool of_codes = multiplies_codes(id);
     const bool adapts = static_cast<bool>(w_.adapter(id).a);
-    if (!w_.bias(id) && !adapts) {
+    if (!w_.bias(id) && !of_codes && !adapts) {
       return CellRunner::by_row({.norm = around.norm,
                                  .product = product,
                                  .gate = around.gate,
                                  .residual = around.residual});
     }
-    if (adapts && around.norm.x) (*this)(around.norm);  // fused, it leaves no x behind
-    CellRunner::by_row({.norm = adapts ? RmsNormForward{} : around.norm, .product = product});
+    const bool reads_x = of_codes || adapts;  // which a fused norm leaves nowhere
+    if (reads_x && around.norm.x) (*this)(around.norm);
+    if (of_codes) {
+      (*this)(rounded(product));
+    } else {
+      CellRunner::by_row({.norm = reads_x ? RmsNormForward{} : around.norm, .product = product});
+    }
     if (w_.bias(id)) (*this)(BiasAdd{.x = y, .bias = w_.bias(id), .y = y});
     if (adapts) adapters(id).by_row(x, y);
     if (around.gate.y) (*this)(around.gate);
@@ -225,6 +235,19 @@ class LayerRunner : public CellRunner {
     if (!counters_) return;
     (*this)(CountFp8{.x = x, .q = codes.q, .counts = counters_.of(id, operand)});
   }
+  /// Returns a product with operands that were rounded to codes and back.
+  [[nodiscard]] Matmul rounded(Matmul product) const {
+    product.a = rounded(product.a, rounded_->x);
+    product.b = rounded(product.b, rounded_->w);
+    return product;
+  }
+  [[nodiscard]] ConstTensorView rounded(const ConstTensorView& x, const TensorView& to) const {
+    const Fp8Codes codes = rounded_->codes.shaped(x.rows(), x.shape[1]);
+    const TensorView numbers(to.data, to.dtype, x.shape);
+    round(x, codes);
+    (*this)(DequantizeRows{.q = codes.q, .scale = codes.scale, .x = numbers});
+    return numbers;
+  }
   void add_weight_gradient(LinearId id, const ConstTensorView& dy, const ConstTensorView& x,
                            const TensorView& dw) const {
     if (layer_.linear(id).products != Products::kFp8All) {
@@ -248,6 +271,7 @@ class LayerRunner : public CellRunner {
   const AdapterScratch* adapters_;
   const LayerGradients* gradients_;
   Fp8Counters counters_;
+  const RoundedOperands* rounded_;
 };
 
 }  // namespace strata

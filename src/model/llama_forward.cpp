@@ -66,6 +66,7 @@ LlamaForward::Memory::Memory(const ModelSpec& spec, const ForwardSizes& z, Alloc
   const std::int64_t stride = Llama::logits_stride(spec.vocabulary);
   const TensorView padded = take("scratch.logits", x, {z.head_rows, stride});
   logits = TensorView(padded.data, x, Shape{z.head_rows, spec.vocabulary}, stride);
+  rounded = RoundedOperands(spec, most, x, memory);
 }
 
 void LlamaForward::prepare(const ModelSpec& spec, const ForwardSizes& sizes, Kernels& kernels) {
@@ -112,10 +113,17 @@ void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const C
       EmbeddingForward{.ids = ids, .table = w.table, .y = x, .scale = spec_.embedding_scale}, tag);
 }
 
+LayerRunner LlamaForward::layer_runner(Stream& compute, int layer, const LayerWeights& w,
+                                       const Tag& tag) const {
+  return {{kernels_, compute, tag},
+          spec_.layer(layer),
+          w,
+          {.adapters = &memory_.adapters, .rounded = &memory_.rounded}};
+}
+
 void LlamaForward::layer(Stream& compute, int layer, const LayerWeights& w, const ForwardCell& cell,
                          const KvViews& kv, const ResidualStream& x, const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w,
-                        {.adapters = &memory_.adapters});
+  const LayerRunner run = layer_runner(compute, layer, w, tag);
   const TensorView qkv = project(run, x);
   for (const KvPiece& piece : cell.pieces) {
     move_kv(compute, kv, piece.moves, tag);
@@ -156,8 +164,7 @@ void LlamaForward::attend(const LayerRunner& run, const ForwardCell& cell, const
 TensorView LlamaForward::before_attention(Stream& compute, int layer, const LayerWeights& w,
                                           const ForwardCell& cell, const ResidualStream& x,
                                           const Tag& tag) {
-  const LayerRunner run({kernels_, compute, tag}, spec_.layer(layer), w,
-                        {.adapters = &memory_.adapters});
+  const LayerRunner run = layer_runner(compute, layer, w, tag);
   const TensorView qkv = project(run, x);
   if (const std::optional<Rope> rope = turn(run.layer().attention, cell.positions, qkv)) {
     run(*rope);
@@ -168,7 +175,7 @@ TensorView LlamaForward::before_attention(Stream& compute, int layer, const Laye
 void LlamaForward::after_attention(Stream& compute, int layer, const LayerWeights& w,
                                    const ConstTensorView& o, const ResidualStream& x,
                                    const Tag& tag) {
-  finish({{kernels_, compute, tag}, spec_.layer(layer), w, {.adapters = &memory_.adapters}}, o, x);
+  finish(layer_runner(compute, layer, w, tag), o, x);
 }
 
 bool LlamaForward::may_add_later(std::int64_t tokens) { return tokens > FusedLinear::kMostRows; }

@@ -55,7 +55,7 @@ StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_u
 GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
                          const Budget& budget) {
   GenerationSetup s;
-  s.spec = spec_of(model);
+  s.spec = with_products(spec_of(model), needs.products, needs.plain_products);
   s.model = std::make_shared<const ModelLayout>(make_layout(s.spec));
   s.budget = budget;
   s.weight_slots =
@@ -108,7 +108,8 @@ std::string GenerationSetup::to_string() const {
          (kv.windowed.empty() ? ""
                               : ", of " + format_count(kv.window.rows()) + " tokens at most in " +
                                     std::to_string(std::ranges::count(kv.windowed, true)) +
-                                    " layers with a window");
+                                    " layers with a window") +
+         (spec.multiplies_codes() ? ", operands of products rounded to e4m3" : "");
 }
 
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,

@@ -2,6 +2,7 @@
 // bytes alone and in any batch, wherever weights, keys and values live.
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "generation_layouts.h"
@@ -225,10 +226,13 @@ TEST_CASE("a sequence on a gpu has the same scores alone and in any batch", "[cu
   for (const std::int64_t length : {2, 9, 300, 640, 77, 201}) {
     all.push_back({.ids = random_prompt(all.size(), length)});
   }
-  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+  for (const auto& [dtype, products] :
+       {std::pair(DType::kBF16, Products::kPlain), std::pair(DType::kF32, Products::kPlain),
+        std::pair(DType::kBF16, Products::kFp8)}) {
     Logprobs alone;
     for (const GenerationNeeds& needed : gpu_layouts(dtype)) {
-      const GenerationNeeds layout = scoring(needed);
+      GenerationNeeds layout = scoring(needed);
+      layout.products = products;
       if (alone.empty()) {
         GenerationNeeds one = layout;
         one.sequences = 1;

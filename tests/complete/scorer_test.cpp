@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "complete/generation_layouts.h"
 #include "strata/base/error.h"
@@ -60,10 +61,17 @@ TEST_CASE("tokens are scored with the probabilities with which they were drawn")
 
 TEST_CASE("a sequence has the same scores alone and in any batch, wherever things live") {
   const std::vector<ScoreRequest> requests = mixed_requests();
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  const auto scoring_with = [](GenerationNeeds needs, Products products) {
+    needs = scoring(needs);
+    needs.products = products;
+    return needs;
+  };
+  for (const auto& [dtype, products] :
+       {std::pair(DType::kF32, Products::kPlain), std::pair(DType::kBF16, Products::kPlain),
+        std::pair(DType::kBF16, Products::kFp8)}) {
     Logprobs alone;
     for (const ScoreRequest& request : requests) {
-      GenerationNeeds one = scoring(needs(dtype));
+      GenerationNeeds one = scoring_with(needs(dtype), products);
       one.sequences = 1;
       TinyGeneration generation({.model = long_model(), .needs = one});
       alone.push_back(score(generation, {request}).front());
@@ -72,8 +80,9 @@ TEST_CASE("a sequence has the same scores alone and in any batch, wherever thing
     }
     for (const GenerationNeeds& layout : layouts(dtype)) {
       for (const Execution execution : {Execution::kThreads, Execution::kShuffled}) {
-        TinyGeneration generation(
-            {.model = long_model(), .needs = scoring(layout), .execution = execution});
+        TinyGeneration generation({.model = long_model(),
+                                   .needs = scoring_with(layout, products),
+                                   .execution = execution});
         INFO(generation.setup().to_string());
         CHECK(score(generation, requests) == alone);
       }

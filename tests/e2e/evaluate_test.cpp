@@ -136,6 +136,33 @@ TEST_CASE("a run's validation set has the loss of its validation, by rows, masks
   }
 }
 
+TEST_CASE("a run in e4m3 has the loss of its validation with --products fp8") {
+  const Folder folder;
+  const std::string data = tokenize_text(folder);
+  const Outcome trained =
+      strata(folder, train_tiny(folder, "run",
+                                data + " --set run.dtype=bf16 --set run.products=fp8_all " +
+                                    "--set 'run.products_bf16=[\"down\"]'"));
+  INFO(trained.text);
+  REQUIRE(trained.code == 0);
+  double found = 0;
+  for (const nlohmann::json& line : metrics(folder / "run")) {
+    if (line["event"] == "eval") found = line["val_loss"];
+  }
+  const auto loss_with = [&](const std::string& more) {
+    const std::string arguments =
+        (folder / "run") + " --dtype bf16 --input " + (folder / "val.bin");
+    return evaluated(folder, arguments + more).at(0)["loss"].get<double>();
+  };
+  const double plain = loss_with("");
+  const double rounded = loss_with(" --products fp8");
+  CAPTURE(found, plain, rounded);
+  CHECK(rounded == Approx(found).epsilon(1e-5));
+  CHECK(rounded != plain);
+  CHECK(loss_with(" --products bf16") == plain);
+  CHECK(loss_with(" --products fp8 --batch 3") == rounded);
+}
+
 TEST_CASE("evaluate says which windows it takes where no run tells") {
   const Folder folder;
   const std::string model = goldens_folder() + "/mha";

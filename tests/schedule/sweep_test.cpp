@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "strata/engine/generation_engine.h"
+#include "strata/op_checks/fp8_reference.h"
 #include "strata/plan/generation_setup.h"
 #include "strata/schedule/sweep_writer.h"
 #include "support/catch.h"
@@ -43,7 +44,9 @@ constexpr int kHead = 6;
 /// after the other.
 class PlainForward {
  public:
-  PlainForward(const LlamaConfig& model, const TrainingState& state) : m_(model), state_(state) {}
+  /// Operands of the products of layers are rounded to e4m3 if `rounds`.
+  PlainForward(const LlamaConfig& model, const TrainingState& state, bool rounds = false)
+      : m_(model), state_(state), rounds_(rounds) {}
 
   /// Returns the negative logarithms of the probabilities of all tokens but the first.
   [[nodiscard]] Vector losses(const std::vector<std::int32_t>& ids) const {
@@ -80,6 +83,12 @@ class PlainForward {
     }
     return y;
   }
+  /// Returns the linear of a layer.
+  [[nodiscard]] Vector linear(int block, std::size_t segment, const Vector& x) const {
+    const Vector w = weights(block, segment);
+    if (!rounds_) return product(w, x);
+    return product(quantized(w, std::ssize(w) / std::ssize(x)).values(), quantized(x, 1).values());
+  }
   [[nodiscard]] Vector normalised(const Vector& x, const Vector& weight) const {
     const double squares = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
     const double rms = std::sqrt(squares / static_cast<double>(x.size()) + m_.rms_norm_eps);
@@ -104,7 +113,7 @@ class PlainForward {
     const auto inner = static_cast<std::size_t>(m_.intermediate_size);
     std::vector<Vector> qkvs;
     for (std::size_t t = 0; t < xs.size(); ++t) {
-      qkvs.push_back(product(weights(block, 1), normalised(xs[t], weights(block, 0))));
+      qkvs.push_back(linear(block, 1, normalised(xs[t], weights(block, 0))));
       const std::span<double> all(qkvs.back());
       for (std::size_t h = 0; h < kHeads + kKvHeads; ++h) {
         turn(all.subspan(h * kHeadSize, kHeadSize), t);
@@ -114,13 +123,13 @@ class PlainForward {
         const Vector of_head = attend(qkvs, h, kHeads + h / (kHeads / kKvHeads));
         o.insert(o.end(), of_head.begin(), of_head.end());
       }
-      add(product(weights(block, 2), o), xs[t]);
-      const Vector gate_up = product(weights(block, 4), normalised(xs[t], weights(block, 3)));
+      add(linear(block, 2, o), xs[t]);
+      const Vector gate_up = linear(block, 4, normalised(xs[t], weights(block, 3)));
       Vector act;
       for (std::size_t i = 0; i < inner; ++i) {
         act.push_back(gate_up[i] / (1 + std::exp(-gate_up[i])) * gate_up[inner + i]);
       }
-      add(product(weights(block, 5), act), xs[t]);
+      add(linear(block, 5, act), xs[t]);
     }
   }
   /// Returns what a head of the last token gets of all tokens. Its keys are head `key` of qkv, and
@@ -148,6 +157,7 @@ class PlainForward {
 
   LlamaConfig m_;
   const TrainingState& state_;
+  bool rounds_;
 };
 
 struct Sequence {
@@ -190,6 +200,7 @@ struct Placement {
   int resident_units = 7;  ///< all
   int kv_slots = 0;
   std::optional<int> fetched_layers{};  ///< absent: none attends on the host
+  Products products = Products::kPlain;
 };
 constexpr Placement kPlacements[] = {{.resident_units = 7},
                                      {.resident_units = 0},
@@ -211,7 +222,8 @@ GenerationSetup setup_of(const Placement& p) {
                                 .kv_slots = p.kv_slots,
                                 .host_attention = p.fetched_layers.has_value(),
                                 .fetched_layers = p.fetched_layers.value_or(0),
-                                .groups = 2},
+                                .groups = 2,
+                                .products = p.products},
                                Budget{});
 }
 
@@ -295,26 +307,29 @@ std::vector<int> units_on(const Rig& rig, Lane lane) {
 }  // namespace
 
 TEST_CASE("tokens have the scores of a plain forward, in whatever sweeps and cells they come") {
-  std::vector<Vector> expected;
-  for (const Placement& placement : kPlacements) {
-    for (const LaneOptions& lanes : all_executions()) {
-      Rig rig(placement, lanes);
-      rig.run_all();
-      INFO(placement.resident_units
-           << " resident units, " << placement.kv_slots << " slots, host attention "
-           << placement.fetched_layers.has_value() << ", seed " << lanes.seed);
-      if (expected.empty()) {
-        for (const Sequence& s : rig.all) {
-          expected.push_back(PlainForward(deep_model(), rig.engine.state()).losses(s.ids));
+  for (const Products products : {Products::kPlain, Products::kFp8}) {
+    std::vector<Vector> expected;
+    for (Placement placement : kPlacements) {
+      placement.products = products;
+      for (const LaneOptions& lanes : all_executions()) {
+        Rig rig(placement, lanes);
+        rig.run_all();
+        INFO(placement.resident_units
+             << " resident units, " << placement.kv_slots << " slots, host attention "
+             << placement.fetched_layers.has_value() << ", seed " << lanes.seed << ", in e4m3 "
+             << (products == Products::kFp8));
+        if (expected.empty()) {
+          const PlainForward plain(deep_model(), rig.engine.state(), products == Products::kFp8);
+          for (const Sequence& s : rig.all) expected.push_back(plain.losses(s.ids));
         }
-      }
-      for (std::size_t s = 0; s < expected.size(); ++s) {
-        REQUIRE(rig.losses[s].size() >= 9);
-        for (std::size_t i = 0; i < rig.losses[s].size(); ++i) {
-          CHECK(std::abs(rig.losses[s][i] - expected[s].at(i)) < kRounding);
+        for (std::size_t s = 0; s < expected.size(); ++s) {
+          REQUIRE(rig.losses[s].size() >= 9);
+          for (std::size_t i = 0; i < rig.losses[s].size(); ++i) {
+            CHECK(std::abs(rig.losses[s][i] - expected[s].at(i)) < kRounding);
+          }
         }
+        CHECK(rig.machine.race() == "");
       }
-      CHECK(rig.machine.race() == "");
     }
   }
 }

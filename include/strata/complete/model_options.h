@@ -24,7 +24,8 @@ struct ModelOptions {
   BackendChoice backend = BackendChoice::kAuto;
   std::optional<DType> dtype{};  ///< absent: bf16 if all weights are, else f32
   KvDType kv_dtype = KvDType::kAuto;
-  int threads = 0;  ///< 0: as many as there are usable cores
+  Products products = Products::kPlain;  ///< of layers, as run.products has it; for scores alone
+  int threads = 0;                       ///< 0: as many as there are usable cores
   MemorySection memory{};
   std::optional<std::int64_t> sequences{};  ///< that are continued at once
   std::optional<std::int64_t> context{};    ///< tokens of a sequence, prompt included

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "strata/model/llama_forward.h"
+#include "strata/model/products.h"
 #include "strata/schedule/sweep.h"
 #include "strata/store/host_attention.h"
 #include "strata/store/kv_store.h"
@@ -43,6 +46,9 @@ struct GenerationNeeds {
   std::optional<int> groups{};  ///< of sequences; one where keys and values stay
   /// Keys that layers with a window release at once.
   std::int64_t window_step = KvWindow::kStep;
+  /// What products of layers multiply, and what is left out of that; see with_products().
+  Products products = Products::kPlain;
+  std::vector<std::string> plain_products{};
 };
 
 /// Returns how many tokens a sweep has room for where nothing else is said.

@@ -37,4 +37,17 @@ struct Fp8Scratch {
   Fp8Codes dy_columns;                        ///< [widest out, N]: dy, for the same
 };
 
+/// Where forward alone rounds what products multiply, to codes and back, so that products of
+/// numbers, which give a row the same bits in any batch, give those of codes. Absent where no
+/// product of the spec multiplies codes.
+struct RoundedOperands {
+  RoundedOperands() = default;
+  /// Takes memory for x of so many tokens, of dtype X.
+  RoundedOperands(const ModelSpec& spec, std::int64_t tokens, DType dtype, Allocator& memory);
+
+  Fp8Codes codes;  ///< [most of N and widest out, widest in]: of x, and then of W
+  TensorView x;    ///< [N, widest in] X
+  TensorView w;    ///< [widest out, widest in] X
+};
+
 }  // namespace strata

@@ -90,6 +90,7 @@ class LlamaForward {
     TensorView head_n;     ///< [head_rows, C] X
     TensorView head_rstd;  ///< [head_rows] A
     TensorView logits;     ///< [head_rows, V] X, strided
+    RoundedOperands rounded;
     RopeTables rope;
   };
 
@@ -134,6 +135,8 @@ class LlamaForward {
   [[nodiscard]] ConstTensorView last_logits() const { return memory_.logits; }
 
  private:
+  [[nodiscard]] LayerRunner layer_runner(Stream& compute, int layer, const LayerWeights& w,
+                                         const Tag& tag) const;
   /// Returns queries, keys and values of x, normalised if the layer does that, and not turned.
   TensorView project(const LayerRunner& run, const ResidualStream& x);
   /// Returns what turns the queries and keys of `qkv` by their positions.
