@@ -233,7 +233,7 @@ TEST_CASE(
   }
   CHECK(losses.front() < loss_of_first("lora") - 1e-3);
 
-  fs::remove_all(folder.path() / "peft");
+  fs::remove_all(folder / "peft");
   require_done(folder, train_tiny(folder, "on-0",
                                   data + "--set adapter.path=" + named[0] +
                                       " --set run.steps=5 --resume auto --allow run.steps"));
