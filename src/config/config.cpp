@@ -46,11 +46,11 @@ void compare_with_model(const LlamaConfig& loaded, const LlamaConfig& given,
   }
 }
 
-/// The same for the keys of adapters.
+/// The same for the keys of adapters. Dropout is not theirs, but that of who trains them.
 void compare_with_adapter(const FoundAdapter& found, const AdapterConfig& given,
                           ConfigProblems& problems) {
   for (const std::string& key : differing_fields(found.config, given)) {
-    if (key == "path") continue;
+    if (key == "path" || key == "dropout") continue;
     problems.add("adapter." + key, "differs from " + found.source + "; leave it out");
   }
 }

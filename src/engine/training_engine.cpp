@@ -7,8 +7,16 @@
 #include <utility>
 
 #include "engine/training_memory.h"
+#include "strata/base/random.h"
 
 namespace strata {
+
+namespace {
+
+/// The seeds of dropout come from this random stream.
+constexpr std::uint64_t kDropoutSeeds = 0x64726f706f7574;  // "dropout"
+
+}  // namespace
 
 TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts, Report report)
     : Engine(s, *parts.backend.device, *parts.backend.kernels, *parts.collectives.shard,
@@ -39,6 +47,7 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
                 s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
   static_cast<void>(take_sample_memory(s, arenas_));
   if (s.fp8_metrics_every > 0) fp8_counts_.emplace(fp8_count_rows(s.walk.layers), arenas_);
+  draws_.reserve(static_cast<std::size_t>(s.batch.batch.sub_batches));
   if (!s.saves) return;
   saver_.emplace(state_, arenas_, *parts.backend.pool, *s.saves);
   optimizer_.observe(*saver_);
@@ -90,6 +99,21 @@ std::vector<Fp8StepCounts> TrainingEngine::take_fp8_counts() {
   return std::exchange(counted_, {});
 }
 
+/// Gives each token of the step draws of its own, wherever it is computed.
+void TrainingEngine::set_draws(std::int64_t step, const std::vector<int>& slots) {
+  const BatchShape& shape = layout_.batch.batch;
+  const BatchOptions place{.shape = shape, .rank = world_.rank(), .ranks = world_.size()};
+  const std::uint64_t seed =
+      random_bits(layout_.optimizer.seed, kDropoutSeeds, static_cast<std::uint64_t>(step));
+  for (int pass = 0; pass < static_cast<int>(slots.size()); ++pass) {
+    draws_.clear();
+    for (std::int64_t s = 0; s < shape.sub_batches; ++s) {
+      draws_.push_back({.seed = seed, .first = first_sample_of(place, pass, s) * shape.tokens});
+    }
+    batches_.set_draws(slots[static_cast<std::size_t>(pass)], draws_);
+  }
+}
+
 SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
                                  const SaveWish& wish) {
   const auto parity = static_cast<std::size_t>(step % 2);
@@ -107,6 +131,7 @@ SaveKinds TrainingEngine::submit(std::int64_t step, double lr, const Fill& fill,
   for (const int slot : slots) {
     batches_.set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
   }
+  if (layout_.spec.adapter_dropout > 0) set_draws(step, slots);
   step_tokens_[parity] = valid;
   if (agreed.saves.any()) saver_->begin(wish.make(agreed.saves));
   const StepPlan plan{.step = step, .lr = lr, .valid_tokens = valid};

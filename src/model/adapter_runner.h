@@ -15,18 +15,20 @@
 namespace strata {
 
 /// Runs the adapters of one linear beside its own products. h = x A^T of all of them is one product
-/// and so are its two gradients. What backward needs of h is computed again.
+/// and so are its two gradients. What backward needs of h is computed again, and what dropout
+/// leaves of x as well: all of them read the same.
 class AdapterRunner {
  public:
   /// What is given here outlives the runner.
   AdapterRunner(const CellRunner& run, const Linear& linear,
-                const AdapterViews<ConstTensorView>& weights, const AdapterScratch& scratch)
-      : run_(run), linear_(linear), w_(weights), s_(scratch) {}
+                const AdapterViews<ConstTensorView>& weights, const AdapterScratch& scratch,
+                const DropoutMask& dropout)
+      : run_(run), linear_(linear), w_(weights), s_(scratch), dropout_(dropout) {}
 
   /// y [N, out] += what the adapters make of x [N, in].
   void forward(const ConstTensorView& x, const TensorView& y) const {
     const TensorView h_of_x = h(x.rows());
-    run_.linear(x, w_.a, h_of_x);
+    run_.linear(dropped(x), w_.a, h_of_x);
     for_each([&](const Part& part) {
       run_(Matmul{.a = part.of_h(h_of_x),
                   .b = part.b,
@@ -53,6 +55,11 @@ class AdapterRunner {
     for_each([&](const Part& part) {
       run_.input_gradient(part.of_y(dy), part.b, part.of_h(d_h), part.scale);
     });
+    if (dropout_.rate > 0) {
+      const TensorView d_left = left(dx.rows());
+      run_.input_gradient(d_h, w_.a, d_left);
+      return run_(Dropout{.x = d_left, .added = dx, .y = dx, .mask = dropout_});
+    }
     run_(Matmul{.a = d_h,
                 .b = w_.a,
                 .out = dx,
@@ -63,12 +70,13 @@ class AdapterRunner {
   void weight_gradient(const ConstTensorView& dy, const ConstTensorView& x,
                        const AdapterViews<TensorView>& gradients) const {
     const TensorView h_of_x = h(x.rows());
-    run_.linear(x, w_.a, h_of_x);
+    const ConstTensorView read = dropped(x);
+    run_.linear(read, w_.a, h_of_x);
     for_each([&](const Part& part) {
       run_.weight_gradient(part.of_y(dy), part.of_h(h_of_x), gradients.b.at(part.source),
                            part.scale);
     });
-    run_.weight_gradient(dh(dy.rows()), x, gradients.a);
+    run_.weight_gradient(dh(dy.rows()), read, gradients.a);
   }
 
  private:
@@ -103,6 +111,16 @@ class AdapterRunner {
       h_begin += adapter.rank;
     }
   }
+  /// Returns what A reads: x, or what dropout leaves of it.
+  [[nodiscard]] ConstTensorView dropped(const ConstTensorView& x) const {
+    if (dropout_.rate == 0) return x;
+    const TensorView y = left(x.rows());
+    run_(Dropout{.x = x, .y = y, .mask = dropout_});
+    return y;
+  }
+  [[nodiscard]] TensorView left(std::int64_t tokens) const {
+    return {s_.x.data, s_.x.dtype, Shape{tokens, linear_.in}};
+  }
   [[nodiscard]] TensorView h(std::int64_t tokens) const { return of_rank(s_.h, tokens); }
   [[nodiscard]] TensorView dh(std::int64_t tokens) const { return of_rank(s_.dh, tokens); }
   [[nodiscard]] TensorView of_rank(const TensorView& all, std::int64_t tokens) const {
@@ -113,6 +131,7 @@ class AdapterRunner {
   const Linear& linear_;
   const AdapterViews<ConstTensorView>& w_;
   const AdapterScratch& s_;
+  DropoutMask dropout_;
 };
 
 }  // namespace strata

@@ -20,6 +20,7 @@ namespace {
 constexpr double kMostRank = 65536;
 constexpr double kLeastAlpha = 1e-6;
 constexpr double kMostAlpha = 1e6;
+constexpr double kMostDropout = 0.9;
 
 /// Returns the full name of the module that a source of a layer's linear is the weight of.
 std::string module_of(const ModelSpec& spec, int layer, const SourceTensor& source) {
@@ -154,8 +155,8 @@ bool may_be_alpha(double alpha) { return alpha >= kLeastAlpha && alpha <= kMostA
 void AdapterConfig::fields(FieldList& f) {
   f.add("path", path,
         "Names the adapters that training begins with: a folder of PEFT, or a checkpoint or run "
-        "with adapters over the same weights. All keys below come from there. Set it to train "
-        "adapters further; without it A is drawn and B is 0.");
+        "with adapters over the same weights. All keys below but dropout come from there. Set it "
+        "to train adapters further; without it A is drawn and B is 0.");
   f.add("rank", rank, "Sets the rank of A and B. Raise it for more to learn; 8 to 64 are usual.")
       .from(1, kMostRank);
   f.add("alpha", alpha,
@@ -177,6 +178,10 @@ void AdapterConfig::fields(FieldList& f) {
            "Sets how matrices of layers are held in memory and cross the link: \"plain\", as "
            "run.dtype has them, or \"nf4\", rounded to 4 bits when the run starts and decoded on "
            "the device (QLoRA). Set \"nf4\" where the weights do not fit otherwise.");
+  f.add("dropout", dropout,
+        "Says how much of what each A reads is dropped at random while it is trained; what stays "
+        "is scaled up. Set it, to 0.05 or 0.1 say, where adapters overfit small data.")
+      .from(0, kMostDropout);
 }
 
 void check_adapters(const AdapterConfig& config, const ModelSpec& spec, ConfigProblems& problems) {
@@ -247,6 +252,7 @@ void add_adapters(ModelSpec& spec, const AdapterConfig& config) {
   }
   spec.kinds = std::move(kinds);
   spec.kind = std::move(kind);
+  spec.adapter_dropout = config.dropout;
 }
 
 }  // namespace strata

@@ -99,10 +99,9 @@ class PeftReader {
  public:
   PeftReader(const Json& json, ConfigProblems& problems) : json_(json), problems_(problems) {}
 
-  PeftConfig read() {
+  AdapterConfig read() {
     check_kind();
-    PeftConfig peft;
-    AdapterConfig& adapter = peft.adapter;
+    AdapterConfig adapter;
     const double rank = number_at("r", kUsual, kLeastRank, kMostRank);
     if (rank != std::floor(rank)) {
       problems_.add("r", "must be a whole number, found " + shown(at("r")));
@@ -114,8 +113,8 @@ class PeftReader {
     adapter.rank_pattern = pattern_at("rank_pattern");
     adapter.alpha_pattern = pattern_at("alpha_pattern");
     adapter.layers = layers();
-    peft.dropout = number_at("lora_dropout", 0, 0, 1);
-    return peft;
+    adapter.dropout = number_at("lora_dropout", 0, 0, 1);
+    return adapter;
   }
 
  private:
@@ -241,12 +240,12 @@ Json read_object(const std::filesystem::path& file) {
 
 }  // namespace
 
-PeftConfig read_peft_config(const std::filesystem::path& file) {
+AdapterConfig read_peft_config(const std::filesystem::path& file) {
   const Json json = read_object(file);
   ConfigProblems problems;
-  PeftConfig peft = PeftReader(json, problems).read();
+  AdapterConfig adapter = PeftReader(json, problems).read();
   problems.throw_if_any(file.string());
-  return peft;
+  return adapter;
 }
 
 std::string peft_name(std::string_view tensor, std::string_view matrix) {
@@ -269,7 +268,7 @@ std::string peft_config_text(const AdapterConfig& config, const ModelSpec& spec,
                   {"init_lora_weights", true},
                   {"layers_to_transform", layers},
                   {"lora_alpha", number(config.alpha)},
-                  {"lora_dropout", 0.0},
+                  {"lora_dropout", config.dropout},
                   {"modules_to_save", nullptr},
                   {"peft_type", "LORA"},
                   {"r", config.rank},

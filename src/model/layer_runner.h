@@ -40,6 +40,8 @@ struct LayerParts {
   Fp8Counters counters{};                     ///< of what rounding loses, or absent
   /// May be null but for by_row() where a product multiplies codes.
   const RoundedOperands* rounded = nullptr;
+  /// Drops of what adapters of the first linear read; those of the next have the streams after it.
+  DropoutMask dropout{};
 };
 
 /// Runs the operators of one layer. A linear is named by its id, and what it is made of is decided
@@ -56,7 +58,8 @@ class LayerRunner : public CellRunner {
         adapters_(parts.adapters),
         gradients_(parts.gradients),
         counters_(parts.counters),
-        rounded_(parts.rounded) {}
+        rounded_(parts.rounded),
+        dropout_(parts.dropout) {}
 
   [[nodiscard]] const LayerSpec& layer() const { return layer_; }
   [[nodiscard]] const ConstTensorView& weight(NormId id) const { return w_[id]; }
@@ -262,7 +265,9 @@ class LayerRunner : public CellRunner {
     product(dy_columns, x_columns, dw, MatmulUpdate::kAccumulate, multiplier(id));
   }
   [[nodiscard]] AdapterRunner adapters(LinearId id) const {
-    return {*this, layer_.linear(id), w_.adapter(id), *adapters_};
+    DropoutMask dropout = dropout_;
+    dropout.stream += index(id);
+    return {*this, layer_.linear(id), w_.adapter(id), *adapters_, dropout};
   }
 
   const LayerSpec& layer_;
@@ -272,6 +277,7 @@ class LayerRunner : public CellRunner {
   const LayerGradients* gradients_;
   Fp8Counters counters_;
   const RoundedOperands* rounded_;
+  DropoutMask dropout_;
 };
 
 }  // namespace strata

@@ -13,6 +13,15 @@ Llama::Llama(const ModelSpec& spec, const LlamaSizes& sizes, Kernels& kernels, A
   fill_rope_tables(memory_.rope, sizes.row_tokens, arenas.device());
 }
 
+/// Returns the masks of what the adapters of a layer's first linear read. Each linear has a stream.
+DropoutMask Llama::adapter_dropout(int layer, const CellBatch& batch) const {
+  if (!batch.draws) return {};
+  return {.rate = spec_.adapter_dropout,
+          .seed = batch.draws->seed,
+          .stream = static_cast<std::uint64_t>(layer) * kLinears,
+          .first = batch.draws->first};
+}
+
 void Llama::embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,
                               TensorView y, const Tag& tag) {
   kernels_.run(

@@ -233,14 +233,16 @@ void Llama::mlp_output(const LayerRunner& run, const KeptActivations& there,
 }
 
 LayerRunner Llama::layer_runner(Stream& compute, int layer, const LayerWeights& w,
-                                const LayerGradients* dw, const Tag& tag) const {
+                                const LayerGradients* dw, const Tag& tag,
+                                const DropoutMask& dropout) const {
   return {{kernels_, compute, tag},
           spec_.layer(layer),
           w,
           {.scratch = &memory_.scratch,
            .adapters = &memory_.scratch.adapters,
            .gradients = dw,
-           .counters = Fp8Counters::of_layer(fp8_counts_, layer)}};
+           .counters = Fp8Counters::of_layer(fp8_counts_, layer),
+           .dropout = dropout}};
 }
 
 void Llama::begin_layer_forward(Stream& compute, int layer, const LayerWeights& w, const Tag& tag) {
@@ -256,7 +258,8 @@ void Llama::layer_forward(Stream& compute, int layer, const LayerWeights& w, con
                           ConstTensorView x, const KeptActivations& kept, TensorView y,
                           const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
-  const LayerRunner run = layer_runner(compute, layer, w, nullptr, tag);
+  const LayerRunner run =
+      layer_runner(compute, layer, w, nullptr, tag, adapter_dropout(layer, batch));
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, {}, a);
   if (run.layer().has(NormId::kMlpOut)) {
@@ -306,7 +309,7 @@ void Llama::layer_backward(Stream& compute, int layer, const LayerWeights& w,
                            const LayerGradients& dw, const CellBatch& batch, ConstTensorView x,
                            const KeptActivations& kept, TensorView d, const Tag& tag) {
   const LlamaScratch& s = memory_.scratch;
-  const LayerRunner run = layer_runner(compute, layer, w, &dw, tag);
+  const LayerRunner run = layer_runner(compute, layer, w, &dw, tag, adapter_dropout(layer, batch));
   const KeptActivations a = places(kept);
   layer_activations(run, batch, x, kept, a);
   mlp_backward(run, kept, a, d);

@@ -87,7 +87,9 @@ std::string text_of(LinearId id) {
 }
 
 /// Adds the products of the adapters of a linear: h = x A^T of all, and y_i += h_i B_i^T of each.
-void add_adapters(std::vector<LlamaMatmul>& to, const Linear& linear, const LlamaSizes& z) {
+/// Dropout adds the gradient of x itself.
+void add_adapters(std::vector<LlamaMatmul>& to, const Linear& linear, const LlamaSizes& z,
+                  bool drops) {
   if (linear.adapters.empty()) return;
   const std::int64_t rank = linear.adapter_rank();
   add_products(to,
@@ -97,7 +99,7 @@ void add_adapters(std::vector<LlamaMatmul>& to, const Linear& linear, const Llam
                 .out = rank,
                 .stride_x = linear.in,
                 .stride_y = rank,
-                .into_dx = MatmulUpdate::kAccumulate},
+                .into_dx = drops ? MatmulUpdate::kOverwrite : MatmulUpdate::kAccumulate},
                z.compute);
   for (const Adapter& adapter : linear.adapters) {
     add_products(to,
@@ -154,7 +156,9 @@ std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes&
   head("last head", z.cell_tokens % z.head_chunk);
   std::vector<LlamaMatmul> of_adapters;
   for (const LayerSpec& kind : spec.kinds) {
-    for (const Linear& linear : kind.linears) add_adapters(of_adapters, linear, z);
+    for (const Linear& linear : kind.linears) {
+      add_adapters(of_adapters, linear, z, spec.adapter_dropout > 0);
+    }
   }
   for (LlamaMatmul& product : of_adapters) {  // kinds may have the same
     if (std::ranges::find(products, product.shape, &LlamaMatmul::shape) != products.end()) continue;

@@ -75,6 +75,9 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   if (const std::int64_t rank = spec.largest_adapter_rank(); rank > 0) {
     adapters = {.h = make("scratch.adapter", x, {n, rank}),
                 .dh = make("scratch.d_adapter", x, {n, rank})};
+    if (spec.adapter_dropout > 0) {
+      adapters.x = make("scratch.adapter_input", x, {n, spec.widest_adapter_input()});
+    }
   }
   head_n = make("scratch.head_norm", x, {z.head_chunk, spec.width});
   head_dn = make("scratch.head_d_norm", x, {z.head_chunk, spec.width});

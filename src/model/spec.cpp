@@ -57,6 +57,16 @@ std::int64_t ModelSpec::largest_adapter_rank() const {
   return largest;
 }
 
+std::int64_t ModelSpec::widest_adapter_input() const {
+  std::int64_t widest = 0;
+  for (const std::size_t of : kind) {
+    for (const Linear& linear : kinds[of].linears) {
+      if (!linear.adapters.empty()) widest = std::max(widest, linear.in);
+    }
+  }
+  return widest;
+}
+
 std::int64_t ModelSpec::widest_adapter_output() const {
   std::int64_t widest = 0;
   for (const std::size_t of : kind) {

@@ -79,9 +79,7 @@ NamedAdapter find_named_adapter(const fs::path& path, std::string_view option) {
   if (files->kind(config) == Files::Kind::kNothing) {
     return find_checkpoint_adapter(*files, path, option);
   }
-  return {.found = {.folder = path,
-                    .source = config.string(),
-                    .config = read_peft_config(config).adapter},
+  return {.found = {.folder = path, .source = config.string(), .config = read_peft_config(config)},
           .files = {path / kPeftWeightsName},
           .base = {}};
 }

@@ -46,9 +46,13 @@ BatchStore::BatchStore(const BatchStoreShape& shape, Arenas& arenas)
       device_(arenas.device()),
       memory_(shape, arenas),
       uploaded_(static_cast<std::size_t>(shape.host_slots)),
-      segment_counts_(
-          static_cast<std::size_t>(shape.host_slots),
-          std::vector<std::int64_t>(static_cast<std::size_t>(shape.batch.sub_batches))) {}
+      segment_counts_(static_cast<std::size_t>(shape.host_slots),
+                      std::vector<std::int64_t>(static_cast<std::size_t>(shape.batch.sub_batches))),
+      draws_(static_cast<std::size_t>(shape.host_slots)) {
+  for (std::vector<TokenDraws>& draws : draws_) {
+    draws.reserve(static_cast<std::size_t>(shape.batch.sub_batches));
+  }
+}
 
 PassBuffers BatchStore::host(int slot) {
   const auto s = static_cast<std::size_t>(slot);
@@ -58,6 +62,7 @@ PassBuffers BatchStore::host(int slot) {
                       {.phase = "data"});
   std::vector<std::int64_t>& counts = segment_counts_[s];
   std::ranges::fill(counts, segment_entries(shape_.batch, shape_.mask));
+  draws_[s].clear();
   return {.ids = ints(base, offsets_.ids, offsets_.targets),
           .targets = ints(base, offsets_.targets, offsets_.positions),
           .positions = ints(base, offsets_.positions, offsets_.segments),
@@ -71,6 +76,10 @@ void BatchStore::set_grad_scale(int slot, double scale) {
   store_as({&scale, 1}, shape_.scale, {base + offsets_.scale, 8});
 }
 
+void BatchStore::set_draws(int slot, std::span<const TokenDraws> sub_batches) {
+  draws_.at(static_cast<std::size_t>(slot)).assign(sub_batches.begin(), sub_batches.end());
+}
+
 BatchLease BatchStore::upload(int slot, Stream& compute, const Tag& tag) {
   Stream& in = device_.stream(Lane::kActivationsIn);
   const int device_slot = memory_.slots.oldest();
@@ -81,10 +90,12 @@ BatchLease BatchStore::upload(int slot, Stream& compute, const Tag& tag) {
   lease.filled();
   uploaded_[s] = in.record();
   lease.use(compute);
-  return view(std::move(lease), segment_counts_[s]);
+  return view(std::move(lease), s);
 }
 
-BatchLease BatchStore::view(Lease lease, std::span<const std::int64_t> segment_counts) const {
+BatchLease BatchStore::view(Lease lease, std::size_t host_slot) const {
+  const std::vector<std::int64_t>& segment_counts = segment_counts_[host_slot];
+  const std::vector<TokenDraws>& draws = draws_[host_slot];
   const std::byte* base = lease.data();
   const std::int64_t n = shape_.batch.sub_batch_tokens();
   const std::int64_t entries = segment_entries(shape_.batch, shape_.mask);
@@ -104,6 +115,7 @@ BatchLease BatchStore::view(Lease lease, std::span<const std::int64_t> segment_c
         DType::kI32, Shape{segment_counts[static_cast<std::size_t>(c)], kSegmentColumns});
     cell.segments.self_attention = true;
     cell.segments.uniform_length = shape_.mask == DocumentMask::kOff ? shape_.batch.tokens : 0;
+    if (!draws.empty()) cell.draws = draws.at(static_cast<std::size_t>(c));
     batch.cells.push_back(cell);
   }
   batch.grad_scale = ConstTensorView(base + offsets_.scale, shape_.scale, Shape{1});

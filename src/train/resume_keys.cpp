@@ -93,6 +93,7 @@ constexpr KeyRule kRules[] = {
     {"adapter.alpha_pattern", KeyEffect::kNumbers},
     {"adapter.layers", KeyEffect::kModel},
     {"adapter.base_format", KeyEffect::kNumbers},
+    {"adapter.dropout", KeyEffect::kNumbers},
     {"data.train", KeyEffect::kData},
     {"data.validation", KeyEffect::kFree},
     {"data.sequence_length", KeyEffect::kNumbers},

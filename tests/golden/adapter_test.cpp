@@ -174,13 +174,13 @@ TEST_CASE("training of adapters leaves the weights of the model as they are") {
 TEST_CASE("configs of PEFT mean the adapters that they were made with") {
   for (const AdapterCase& c : adapter_cases()) {
     INFO(c.name);
-    const PeftConfig peft = read_peft_config(golden_data() / c.name / kPeftConfigName);
+    const AdapterConfig peft = read_peft_config(golden_data() / c.name / kPeftConfigName);
     CHECK(peft.dropout == 0);
     ModelSpec expected =
         spec_of(load_llama_config(load_golden_model(c.model).folder / "config.json"));
     ModelSpec found = expected;
     add_adapters(expected, c.adapter);
-    add_adapters(found, peft.adapter);
+    add_adapters(found, peft);
     for (int layer = 0; layer < expected.layers(); ++layer) {
       CHECK(std::ranges::equal(found.layer(layer).linears, expected.layer(layer).linears, {},
                                &Linear::adapters, &Linear::adapters));
@@ -195,7 +195,7 @@ TEST_CASE("weights with PEFT's adapters added have PEFT's loss, in f64") {
     const GoldenModel golden = load_golden_model(c.model);
     const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
     ModelSpec spec = spec_of(load_llama_config(golden.folder / "config.json"));
-    add_adapters(spec, read_peft_config(golden_data() / c.name / kPeftConfigName).adapter);
+    add_adapters(spec, read_peft_config(golden_data() / c.name / kPeftConfigName));
     AdapterFiles files;
     files.emplace_back(golden_data() / c.name / kPeftWeightsName);
     MergedWeights weights{SafetensorsDirectory(golden.folder)};

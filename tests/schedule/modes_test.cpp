@@ -190,7 +190,8 @@ std::vector<Mode> with_adapters(std::vector<Mode> modes) {
                            .alpha = 6,
                            .targets = {"q_proj", "v_proj", "o_proj", "down_proj"},
                            .rank_pattern = {"down_proj=5"},
-                           .layers = {0, 1, 3, 4}};
+                           .layers = {0, 1, 3, 4},
+                           .dropout = 0.2};
   }
   return modes;
 }

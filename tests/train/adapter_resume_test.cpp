@@ -75,7 +75,8 @@ TEST_CASE("a run with adapters goes on to the bit wherever its state lives") {
           Placement{.interleave = 0.5}, Placement{.timing = UpdateTiming::kSpeculative}}) {
       INFO(numbers.to_string() << "; " << placement.to_string());
       MemoryFiles files(kRunFolder);
-      const RunConfig config = adapter_config(numbers, placement);
+      RunConfig config = adapter_config(numbers, placement);
+      config.adapter->dropout = 0.2;
       const SavedRun whole = train_whole(config, numbers.ranks, files);
       const FolderContents expected = checkpoint_contents(files, kSteps);
       remove_all(files, kCheckpoints / checkpoint_name(kSteps));

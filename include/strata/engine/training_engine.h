@@ -86,6 +86,7 @@ class TrainingEngine final : public Engine {
   [[nodiscard]] Agreed agree(std::int64_t valid, const SaveKinds& due);
   void submit_counted(const StepPlan& plan, const std::vector<int>& slots);
   void receive_counts(std::int64_t step, std::span<const double> own);
+  void set_draws(std::int64_t step, const std::vector<int>& slots);
 
   const TrainingLayout& layout_;
   Device& device_;
@@ -111,6 +112,7 @@ class TrainingEngine final : public Engine {
 
   std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
   std::array<std::int64_t, 2> step_tokens_{};
+  std::vector<TokenDraws> draws_;  ///< of a pass
 };
 
 }  // namespace strata

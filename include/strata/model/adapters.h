@@ -26,6 +26,7 @@ struct AdapterConfig {
   std::vector<std::string> alpha_pattern{};  ///< "down_proj=32": likewise
   std::vector<double> layers{};              ///< numbers, from 0; empty: all
   Form base_format = Form::kPlain;           ///< of the weights that stay
+  double dropout = 0;                        ///< of what A reads, in training alone
   void fields(FieldList& f);
 
   /// The target that stands for all linears of layers.

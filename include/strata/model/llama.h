@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ struct LlamaMatmul {
   MatmulShape shape;
 };
 
+/// Which random numbers the tokens of a sub-batch draw in a step.
+struct TokenDraws {
+  std::uint64_t seed = 0;  ///< a function of the run's seed and the step
+  std::int64_t first = 0;  ///< place of the first token among all that the step has
+};
+
 /// What the tokens of one sub-batch bring along, on the device. All units read the same.
 struct CellBatch {
   ConstTensorView ids;        ///< [N] i32
@@ -31,6 +38,7 @@ struct CellBatch {
   ConstTensorView positions;  ///< [N] i32
   ConstTensorView order;      ///< [N] i32, see EmbeddingBackward
   AttentionSegments segments;
+  std::optional<TokenDraws> draws{};  ///< absent where nothing is trained: nothing is dropped
 };
 
 /// Owns the temporaries and the RoPE tables, which all lists share, since their operators run on
@@ -110,8 +118,10 @@ class Llama {
  private:
   struct HeadChunk;
   [[nodiscard]] LayerRunner layer_runner(Stream& compute, int layer, const LayerWeights& w,
-                                         const LayerGradients* dw, const Tag& tag) const;
+                                         const LayerGradients* dw, const Tag& tag,
+                                         const DropoutMask& dropout = {}) const;
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
+  [[nodiscard]] DropoutMask adapter_dropout(int layer, const CellBatch& batch) const;
   void layer_activations(const LayerRunner& run, const CellBatch& batch, ConstTensorView x,
                          const KeptActivations& there, const KeptActivations& a);
   void mlp_output(const LayerRunner& run, const KeptActivations& there, const KeptActivations& a,

@@ -33,6 +33,7 @@ struct LlamaSizes {
 struct AdapterScratch {
   TensorView h{};   ///< [N, largest R] X, x A^T
   TensorView dh{};  ///< [N, largest R] X, its gradient; absent where nothing is trained
+  TensorView x{};   ///< [N, widest in] X, what dropout leaves of x; absent without dropout
   TensorView y{};   ///< [N, most rows of a source] X, B h; absent where its product adds it
 };
 

@@ -20,15 +20,10 @@ inline constexpr std::string_view kPeftWeightsName = "adapter_model.safetensors"
 /// "model.layers.0.self_attn.q_proj.weight".
 [[nodiscard]] std::string peft_name(std::string_view tensor, std::string_view matrix);
 
-/// What adapter_config.json says.
-struct PeftConfig {
-  AdapterConfig adapter;
-  double dropout = 0;  ///< of x in training, which counts for whoever goes on
-};
 /// Reads adapter_config.json. Throws IoError if the file cannot be read, and ConfigError that names
 /// every key by which the adapters would be other ones than strata computes, and values that are
 /// wrong. Whether names fit to a model, check_adapters() finds.
-[[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path& file);
+[[nodiscard]] AdapterConfig read_peft_config(const std::filesystem::path& file);
 
 /// Returns the text of adapter_config.json for adapters that add_adapters() has given to `spec`.
 /// `base` is the folder or the name of the model that they are for. Targets that mean all linears

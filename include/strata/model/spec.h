@@ -187,6 +187,7 @@ struct ModelSpec {
   double logits_cap = 0;          ///< of logits, see SoftCapForward; 0: none
   /// What is added to weights of norms: 1 where they are stored less 1, and begin as 0.
   double norm_offset = 0;
+  double adapter_dropout = 0;  ///< of what each A reads, where it is trained
 
   [[nodiscard]] int layers() const { return static_cast<int>(kind.size()); }
   [[nodiscard]] bool tied() const { return projection.empty(); }
@@ -196,6 +197,8 @@ struct ModelSpec {
   [[nodiscard]] bool multiplies_codes() const;
   /// Returns the largest adapter_rank() of all linears.
   [[nodiscard]] std::int64_t largest_adapter_rank() const;
+  /// Returns the widest `in` of the linears that have adapters, 0 if none has.
+  [[nodiscard]] std::int64_t widest_adapter_input() const;
   /// Returns the most rows of a source that has an adapter, 0 if none has.
   [[nodiscard]] std::int64_t widest_adapter_output() const;
   [[nodiscard]] const LayerSpec& layer(int number) const {

@@ -56,6 +56,9 @@ class BatchStore {
   /// Writes the number with which every gradient of the pass is multiplied, 1 / valid tokens of the
   /// step.
   void set_grad_scale(int slot, double scale);
+  /// Says which random numbers the tokens of each sub-batch draw. They draw none from host() on
+  /// until this is called.
+  void set_draws(int slot, std::span<const TokenDraws> sub_batches);
   /// Copies a host slot to the device on activations_in, for use on `compute`. Views of segment
   /// tables have the entries that are used: kernels start blocks for all that there are. Throws
   /// std::logic_error if every device slot is leased.
@@ -67,7 +70,7 @@ class BatchStore {
     std::size_t ids, targets, positions, segments, order, scale, total;
   };
   static Offsets offsets(const BatchStoreShape& shape);
-  [[nodiscard]] BatchLease view(Lease lease, std::span<const std::int64_t> segment_counts) const;
+  [[nodiscard]] BatchLease view(Lease lease, std::size_t host_slot) const;
 
   BatchStoreShape shape_;
   Offsets offsets_;
@@ -75,6 +78,7 @@ class BatchStore {
   Memory memory_;
   std::vector<Event> uploaded_;                            ///< of each host slot
   std::vector<std::vector<std::int64_t>> segment_counts_;  ///< of each host slot's sub-batches
+  std::vector<std::vector<TokenDraws>> draws_;             ///< likewise, or empty
   std::int64_t uploads_ = 0;
 };
 
