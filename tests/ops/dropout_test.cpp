@@ -65,7 +65,7 @@ TEST_CASE("dropout drops as much as its rate says, in each row and in all", "[op
 
 TEST_CASE("elements, rows, seeds and streams drop independently of each other", "[ops]") {
   const std::vector<int> mask = mask_of({.rate = kRate, .seed = 1, .stream = 2});
-  for (const std::size_t apart : {1, 2, 8, 64, 399, 400, 401, 800}) {
+  for (const std::size_t apart : std::vector<std::size_t>{1, 2, 8, 64, 399, 400, 401, 800}) {
     INFO(apart << " apart");
     require_independent(mask, mask, apart);
   }
