@@ -51,6 +51,11 @@ __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t addr
   return word;
 }
 
+/// Writes 4 bytes to another block's shared memory, see in_block().
+__device__ __forceinline__ void store_in_block(std::uint32_t address, unsigned word) {
+  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+
 /// Reads 16 bytes of another block's shared memory.
 __device__ __forceinline__ void load_floats_from_block(std::uint32_t address, float (&to)[4]) {
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -58,13 +63,12 @@ __device__ __forceinline__ void load_floats_from_block(std::uint32_t address, fl
                : "r"(address));
 }
 
-/// Where a block waits for what the blocks of its cluster send, call by call. They write to each
-/// other and count the bytes, without a fence: a cluster barrier would wait until everything that
-/// its threads have written to global memory is there. `call` counts the calls from 0. Another
-/// block may be one call ahead, not two, so what is sent needs two places, in turns.
-class ClusterMailbox {
+/// Exchanges two numbers of every block of a cluster, again and again. Blocks write to each other
+/// and count the bytes, without a fence: a cluster barrier would wait until everything that its
+/// threads have written to global memory is there.
+class ClusterExchange {
  public:
-  /// Called by all threads of the cluster, together, before any other function.
+  /// Called by all threads, together, before any other function.
   __device__ void init() {
     if (threadIdx.x == 0) {
       for (const std::uint64_t& barrier : barriers_) {
@@ -74,30 +78,25 @@ class ClusterMailbox {
     }
     cluster_sync();
   }
-  /// Says how many bytes all blocks together send to this one. Called by one thread.
-  __device__ void expect(unsigned bytes, unsigned call) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier(call)),
-                 "r"(bytes)
-                 : "memory");
-  }
-  /// Sends 8 bytes to where block `rank` has what this block has at `place`.
-  __device__ void send(const float2& place, float2 pair, unsigned rank, unsigned call) const {
-    asm volatile(
-        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, "
-        "[%3];" ::"r"(in_block(address(&place), rank)),
-        "f"(pair.x), "f"(pair.y), "r"(in_block(barrier(call), rank))
-        : "memory");
-  }
-  /// Sends 4 bytes.
-  __device__ void send(const unsigned& place, unsigned word, unsigned rank, unsigned call) const {
-    asm volatile(
-        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
-            in_block(address(&place), rank)),
-        "r"(word), "r"(in_block(barrier(call), rank))
-        : "memory");
-  }
-  /// Waits until all that was expected is there.
-  __device__ void wait(unsigned call) const {
+  /// Gives all blocks this block's pair and returns, in lane i, that of block i; lanes without a
+  /// block get `other`. `call` counts the calls from 0; all threads of the block call it, after a
+  /// barrier of the block that comes after the call before.
+  __device__ float2 exchange(float2 own, float2 other, unsigned call) {
+    const unsigned turn = call % 2;  // another block may be one call ahead, not two
+    const unsigned blocks = cluster_blocks();
+    const std::uint32_t barrier = address(&barriers_[turn]);
+    if (threadIdx.x == 0) {
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                   "r"(blocks * static_cast<unsigned>(sizeof own))
+                   : "memory");
+    }
+    if (threadIdx.x < blocks) {
+      asm volatile(
+          "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, "
+          "[%3];" ::"r"(in_block(address(&pairs_[turn][cluster_rank()]), threadIdx.x)),
+          "f"(own.x), "f"(own.y), "r"(in_block(barrier, threadIdx.x))
+          : "memory");
+    }
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
@@ -106,41 +105,18 @@ class ClusterMailbox {
         "@done bra finished;\n"
         "bra again;\n"
         "finished:\n"
-        "}\n" ::"r"(barrier(call)),
+        "}\n" ::"r"(barrier),
         "r"(call / 2 % 2)
         : "memory");
+    const unsigned lane = threadIdx.x % 32;
+    return lane < blocks ? pairs_[turn][lane] : other;
   }
 
  private:
   static __device__ std::uint32_t address(const void* shared) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   }
-  __device__ std::uint32_t barrier(unsigned call) const { return address(&barriers_[call % 2]); }
   std::uint64_t barriers_[2];
-};
-
-/// Exchanges two numbers of every block of a cluster, again and again.
-class ClusterExchange {
- public:
-  /// Called by all threads, together, before any other function.
-  __device__ void init() { mailbox_.init(); }
-  /// Gives all blocks this block's pair and returns, in lane i, that of block i; lanes without a
-  /// block get `other`. `call` counts the calls from 0; all threads of the block call it, after a
-  /// barrier of the block that comes after the call before.
-  __device__ float2 exchange(float2 own, float2 other, unsigned call) {
-    const unsigned turn = call % 2;
-    const unsigned blocks = cluster_blocks();
-    if (threadIdx.x == 0) mailbox_.expect(blocks * static_cast<unsigned>(sizeof own), call);
-    if (threadIdx.x < blocks) {
-      mailbox_.send(pairs_[turn][cluster_rank()], own, threadIdx.x, call);
-    }
-    mailbox_.wait(call);
-    const unsigned lane = threadIdx.x % 32;
-    return lane < blocks ? pairs_[turn][lane] : other;
-  }
-
- private:
-  ClusterMailbox mailbox_;
   float2 pairs_[2][kMostClusterBlocks];
 };
 
@@ -151,14 +127,8 @@ __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
 __device__ __forceinline__ void cluster_sync() {}
 __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned) { return shared; }
 __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t) { return 0; }
+__device__ __forceinline__ void store_in_block(std::uint32_t, unsigned) {}
 __device__ __forceinline__ void load_floats_from_block(std::uint32_t, float (&)[4]) {}
-class ClusterMailbox {
- public:
-  __device__ void init() {}
-  __device__ void expect(unsigned, unsigned) {}
-  __device__ void send(const unsigned&, unsigned, unsigned, unsigned) const {}
-  __device__ void wait(unsigned) const {}
-};
 class ClusterExchange {
  public:
   __device__ void init() {}
