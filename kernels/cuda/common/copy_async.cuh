@@ -16,13 +16,6 @@ __device__ __forceinline__ void start_copy(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-/// Does the same, and has the L2 cache bring the 256 bytes around them: for rows of which blocks
-/// that run together take narrow parts.
-__device__ __forceinline__ void start_copy_of_line(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to), "l"(from)
-               : "memory");
-}
-
 /// Starts to copy W elements, or copies them at once if they are fewer than 16 bytes.
 template <class T, int W>
 __device__ __forceinline__ void copy_async(T* shared, const T* from) {

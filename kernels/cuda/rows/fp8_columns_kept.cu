@@ -8,8 +8,7 @@
 // Tile: a cluster of one to eight blocks keeps a stripe of 32 columns, each block some of its rows,
 // up to 72 KiB. The blocks take the maxima of what they have, write them to each other, and write
 // codes of what they kept. Three blocks share a multiprocessor, so that others load while one waits
-// for its cluster. A stripe has 64 bytes of a row, too few for memory to be quick: what is loaded
-// brings 256 to the L2 cache, and stripes beside each other are loaded at about the same time.
+// for its cluster.
 // Shared memory: lines of 128 bytes hold two rows as 8 pieces of 16 bytes, and the piece at p is
 // moved to p ^ g for the line's group g of 16 rows, modulo 8. A warp writes all pieces of a line
 // together. It reads words of one piece of 8 groups, which are then in different banks: 128 rows
@@ -87,7 +86,7 @@ __device__ __forceinline__ void start_copies(const Arguments& p, const Share& sh
     int row = static_cast<int>(threadIdx.x) / kPieces;
     const __nv_bfloat16* from = p.x.row(share.row + row) + c;
     for (; row < share.rows; row += kLoadRows, from += kLoadRows * p.x.stride) {
-      start_copy_of_line(shared + piece_offset(row, piece), from);
+      start_copy(shared + piece_offset(row, piece), from);
     }
   }
   end_copy_group();
