@@ -93,7 +93,7 @@ constexpr ForeignNames kForeignNames[] = {
     {"use_lora use_peft peft peft_config lora qlora",
      {},
      "a section adapter has adapters trained in place of all weights"},
-    {"load_in_4bit load_in_8bit quantization", {}, "weights are computed in what run.dtype says"},
+    {"load_in_8bit quantization", {}, "weights are computed in what run.dtype says"},
     {"deepspeed fsdp fsdp_config zero_stage zero_optimization",
      {},
      "state is on the host and sharded over the ranks of mpirun without a key; strata plan shows "

@@ -100,6 +100,7 @@ const std::map<std::string, Change> kNumberChanges{
     {"run.products_bf16", [](RunConfig& c) { c.run.products_bf16 = {"down"}; }},
     {"adapter.alpha", [](RunConfig& c) { c.adapter->alpha = 3; }},
     {"adapter.rslora", [](RunConfig& c) { c.adapter->rslora = true; }},
+    {"adapter.dropout", [](RunConfig& c) { c.adapter->dropout = 0.1; }},
     {"adapter.base_format", [](RunConfig& c) { c.adapter->base_format = Form::kNf4; }},
     {"adapter.alpha_pattern", [](RunConfig& c) { c.adapter->alpha_pattern = {"q_proj=2"}; }},
     {"data.train", [](RunConfig& c) { c.data.train = "other.bin"; }},
