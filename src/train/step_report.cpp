@@ -87,8 +87,8 @@ std::vector<std::string> summary(Session& session, int ranks) {
 }
 
 Recorder::WorkTime update_time(const Recorder& recorder, int steps) {
-  Recorder::WorkTime
-      each;  // of the operator that the run's optimizer has; there is none of the other
+  Recorder::WorkTime each;
+  // A run has the operator of its optimizer, and none of the others.
   for (const std::string_view name : {AdamW::kName, Momentum::kName}) {
     const Recorder::WorkTime all = recorder.work_time(name);
     each.busy_s += all.busy_s / steps;
