@@ -251,16 +251,23 @@ class Stock:
         self.write("questions.jsonl", {"prompt": "Is it far?", "choices": [" Yes.", " No."], "answer": 1})
 
     def make_results(self):
-        """Of a suite, and the same at half the speed, so that no comparison fails by chance."""
+        """Of a suite, and the same at a part of the speed, so that no comparison fails by chance: at half of it for
+        files that are compared, and at a millionth for what a job measures anew, on a machine that may be busy."""
         self.strata("bench", "--suite", "tiny/suites/models.json", "--json", "after.json")
         results = json.loads((self.folder / "after.json").read_text())
-        for row in results["rows"]:
-            row["tokens_per_s"] /= 2
-            for run in row["runs"]:
-                run["result"]["tokens_per_s"] /= 2
         (self.folder / "bench").mkdir()
-        for name in ("before.json", "bench/good.json"):
-            self.write(name, results)
+        self.write("before.json", slowed(results, 2))
+        self.write("bench/good.json", slowed(results, 1e6))
+
+
+def slowed(results, factor):
+    """Returns results of a suite in which everything is so many times slower."""
+    slow = json.loads(json.dumps(results))
+    for row in slow["rows"]:
+        row["tokens_per_s"] /= factor
+        for run in row["runs"]:
+            run["result"]["tokens_per_s"] /= factor
+    return slow
 
 
 def copy(source, target):
