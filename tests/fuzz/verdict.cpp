@@ -7,7 +7,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/train/trainer.h"
 
 namespace strata::fuzz {
 namespace {
@@ -154,6 +156,8 @@ std::string judge(const Case& c, const std::vector<Key>& keys, const Ending& end
   }
   if (std::string files = check_files(c, ending, before, after); !files.empty()) return files;
   if (ending.stopped) return "";
+  // A time limit that it was given is over: it says so, and no key is at fault.
+  if (ending.code == kUnsavedExitCode || ending.code == kSavedExitCode) return "";
   if (ending.code < 0 || ending.code > 5) return "no documented exit code";
   if (ending.code == 0) return c.full_output ? "its output was lost, and it says nothing" : "";
   if (c.full_output) return "";
