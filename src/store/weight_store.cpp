@@ -80,10 +80,18 @@ WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Kernels
       kernels_(kernels),
       device_(arenas.device()),
       memory_(state.layout(), state.plan(), layer_slots, arenas),
+      shards_(state.blocks()),
+      packed_(state.blocks()),
       readers_(state.blocks()),
       updated_(state.blocks()) {
   for (const UnitId unit : state.layout().units.ids()) {
     for (const BlockId b : state.layout().units[unit].blocks) readers_[b].push_back(unit);
+  }
+  for (const BlockId b : state.ids()) {
+    const Block& block = state.layout().blocks[b];
+    const Form form = state.plan(b).form;
+    shards_[b] = weight_shape(block, form, state.plan());
+    if (form != Form::kPlain) packed_[b].emplace(block, state.plan().compute);
   }
 }
 
@@ -101,7 +109,7 @@ SlotRing& WeightStore::ring_of(UnitId unit) {
 }
 
 std::size_t WeightStore::block_bytes(BlockId block) const {
-  return travelling_bytes(state_.layout(), block, state_.plan());
+  return shards_[block].bytes() * static_cast<std::size_t>(state_.plan().ranks);
 }
 
 void WeightStore::begin_pass(const std::vector<UnitId>& units) {
@@ -150,8 +158,7 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
     lease.use(comm, WaitFor::kGathered);
     to = lease.data();
     for (const BlockId b : state_.layout().units[unit].blocks) {
-      const Block& block = state_.layout().blocks[b];
-      const WeightShape shard = weight_shape(block, state_.plan(b).form, state_.plan());
+      const WeightShape& shard = shards_[b];
       collectives_.all_gather(comm, TensorView(to, shard.dtype, Shape{shard.elements * ranks}),
                               tag);
       to += block_bytes(b);
@@ -162,17 +169,17 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
 }
 
 std::byte* WeightStore::decode(BlockId block, std::byte* data, Stream& compute, const Tag& tag) {
-  if (state_.plan(block).form == Form::kPlain) return data;
+  const std::optional<PackedBlock>& packed = packed_[block];
+  if (!packed) return data;
   const DType dtype = state_.plan().compute;
   const auto place = [&](std::int64_t begin, std::int64_t elements) {
     return TensorView(memory_.decoded + static_cast<std::size_t>(begin) * size_of(dtype), dtype,
                       Shape{elements});
   };
-  const PackedBlock packed(state_.layout().blocks[block], dtype);
-  for (const PackedMatrix& m : packed.matrices) {
+  for (const PackedMatrix& m : packed->matrices) {
     kernels_.run(compute, m.decode(data, place(m.begin, m.elements)), tag);
   }
-  for (const UnpackedSegment& s : packed.segments) {
+  for (const UnpackedSegment& s : packed->segments) {
     const TensorView to = place(s.begin, s.elements);
     kernels_.run(compute, Cast{.x = ConstTensorView(data + s.at, dtype, to.shape), .y = to}, tag);
   }

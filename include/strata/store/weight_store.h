@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "strata/comm/collectives.h"
@@ -15,6 +16,7 @@
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 #include "strata/store/access_plan.h"
+#include "strata/store/packed_block.h"
 #include "strata/store/training_state.h"
 
 namespace strata {
@@ -109,7 +111,9 @@ class WeightStore {
   Device& device_;
   Memory memory_;
   AccessPlan plan_;
-  PerBlock<std::vector<UnitId>> readers_;  ///< the units that read a block
+  PerBlock<WeightShape> shards_;
+  PerBlock<std::optional<PackedBlock>> packed_;  ///< how a block lies, if it is packed
+  PerBlock<std::vector<UnitId>> readers_;        ///< the units that read a block
   PerBlock<Event> updated_;
   LoadObserver* observer_ = nullptr;
   std::deque<Event> loads_ = std::deque<Event>(kUpdateLead);  ///< ends of the last ones
