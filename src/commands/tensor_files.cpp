@@ -191,12 +191,4 @@ std::string full_text(std::span<const ListedFile> files) {
   return text;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) {
-    text += (text.empty() ? "" : ", ") + std::to_string(extent);
-  }
-  return "[" + text + "]";
-}
-
 }  // namespace strata

@@ -36,7 +36,4 @@ struct ListedFile {
 /// Returns the same with every file and every tensor on a line of its own.
 [[nodiscard]] std::string full_text(std::span<const ListedFile> files);
 
-/// Returns "[257, 64]".
-[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
-
 }  // namespace strata

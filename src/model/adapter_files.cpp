@@ -15,14 +15,6 @@
 namespace strata {
 namespace {
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) {
-    text += (text.empty() ? "[" : ", ") + std::to_string(extent);
-  }
-  return text + "]";
-}
-
 void require_shape(const SafetensorsFile& file, const std::string& name,
                    const std::vector<std::int64_t>& expected) {
   const std::vector<std::int64_t>& found = file.info(name).shape;

@@ -165,6 +165,14 @@ class RepeatedKeys {
 std::string_view name_of(StoredType type) { return info_of(type).name; }
 std::size_t size_of(StoredType type) { return info_of(type).bytes; }
 
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) {
+    text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  }
+  return "[" + text + "]";
+}
+
 std::string in_file(const std::filesystem::path& file) {
   return printable_name(file.string()) + ": ";
 }

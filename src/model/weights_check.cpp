@@ -60,13 +60,8 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
 void require_shape(const StoredTensor& stored, const Segment& segment, const SourceTensor& source) {
   const std::vector<std::int64_t> expected = segment.shape_of(source);
   if (stored.shape == expected) return;
-  const auto text = [](const std::vector<std::int64_t>& shape) {
-    std::string t;
-    for (const std::int64_t extent : shape) t += (t.empty() ? "[" : ", ") + std::to_string(extent);
-    return t + "]";
-  };
-  refuse(source.name,
-         "has shape " + text(stored.shape) + ", config.json asks for " + text(expected));
+  refuse(source.name, "has shape " + shape_text(stored.shape) + ", config.json asks for " +
+                          shape_text(expected));
 }
 
 /// Calls `body` with the sources of the blocks that are not of adapters.

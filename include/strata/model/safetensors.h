@@ -23,6 +23,8 @@ enum class StoredType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kI16
 [[nodiscard]] std::string_view name_of(StoredType type);
 /// Returns the bytes of one element.
 [[nodiscard]] std::size_t size_of(StoredType type);
+/// Returns "[257, 64]".
+[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
 
 /// One tensor of a file: row-major, little-endian.
 struct StoredTensor {
