@@ -4,8 +4,6 @@
 #include "strata/optimizer/parameter_groups.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <limits>
 #include <map>
@@ -13,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "strata/base/log.h"
 #include "strata/base/suggestion.h"
 #include "strata/base/text.h"
 #include "strata/model/named_value.h"
@@ -111,13 +110,6 @@ void check_entries(const std::vector<std::string>& entries, const std::string& k
   }
 }
 
-/// Returns a number in as few digits as give it back.
-std::string number_text(double value) {
-  std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end};
-}
-
 }  // namespace
 
 PerBlock<std::vector<ParameterRun>> parameter_runs(const ModelLayout& layout,
@@ -175,8 +167,8 @@ std::string parameter_groups_text(const ModelLayout& layout, const OptimizerOpti
   for (const auto& [group, count] : tensors) {
     text += (text.empty() ? "" : ", ") + std::to_string(count) +
             (count == 1 ? " tensor" : " tensors") + " with weight decay " +
-            number_text(group.weight_decay);
-    if (group.lr_factor != 1) text += " and lr times " + number_text(group.lr_factor);
+            fmt::format("{}", group.weight_decay);
+    if (group.lr_factor != 1) text += fmt::format(" and lr times {}", group.lr_factor);
   }
   return text;
 }
