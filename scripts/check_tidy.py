@@ -5,8 +5,8 @@ it.
   scripts/check_tidy.py [--all] [--most N]   --all: every source; at most N of them (300), those that changed most first
   scripts/check_tidy.py --self-test          checks how sources are chosen
 
-Needs build/cpu-debug configured, from whose compile commands it takes the flags; sources of the CUDA
-backend are not in there. It compares with where this branch left main. On main itself the change is what was
+Needs build/cpu-debug configured, from whose compile commands it takes the flags, without the precompiled header: a
+source has to include what it names. Sources of the CUDA backend are not in there. It compares with where this branch left main. On main itself the change is what was
 committed in the eight hours before its last commit: a day's work, whatever the number of commits. A clone that has no
 commit before (depth 1) is looked at whole.
 
@@ -27,11 +27,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/cpu-debug"
+COMMANDS = ROOT / "build/tidy"
 TIDY = os.environ.get("CLANG_TIDY", "clang-tidy")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata-tidy"
 CHANGE_HOURS = 8      # on main: what belongs to one change
 MOST_LEFT_OUT = 0.2   # of the sources that are not known to be in order
 COMMENT = re.compile(r"//(?!.*NOLINT)[^\n]*|^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
+PRECOMPILED = re.compile(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx(?=\s)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -132,7 +134,7 @@ def check(paths, commands, most):
     left_out = new[most:]
 
     def run(path):
-        return path, subprocess.run([TIDY, "-p", BUILD, "--quiet", path], cwd=ROOT, capture_output=True, text=True)
+        return path, subprocess.run([TIDY, "-p", COMMANDS, "--quiet", path], cwd=ROOT, capture_output=True, text=True)
 
     CACHE.mkdir(parents=True, exist_ok=True)
     failed = []
@@ -185,6 +187,10 @@ def main():
     parser.add_argument("--most", type=int, default=300)
     arguments = parser.parse_args()
     entries = json.loads((BUILD / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = PRECOMPILED.sub("", entry["command"])
+    COMMANDS.mkdir(exist_ok=True)
+    (COMMANDS / "compile_commands.json").write_text(json.dumps(entries))
     commands = {os.path.relpath(c["file"], ROOT): c["command"] for c in entries}
     texts = {f: (ROOT / f).read_text() for f in git("ls-files", "*.cpp") if f in commands}
     base = None if arguments.all else base_commit()

@@ -2,6 +2,7 @@
 // tensor files: what they hold is known in a moment, however large they are. Only --verify reads
 // what the files hold. Token files are the business of inspect_tokens.
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cmath>
 #include <iostream>

@@ -2,6 +2,7 @@
 // limits, and prints its bytes, its blocks, what was chosen and what is predicted. The ranks may be
 // those of a launcher, of which rank 0 prints, or exist on paper only (--ranks).
 
+#include <fmt/core.h>
 #include <cstdio>
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 // `tokenize` calls the tokenizer of the data layer and prints what it made. While that runs, a
 // meter shows progress on standard error, apart from the results.
 
+#include <fmt/core.h>
 #include <cstdint>
 #include <iostream>
 #include <string>

@@ -72,7 +72,7 @@ std::vector<GenerateRequest> requests() {
 }  // namespace
 
 TEST_CASE("a request on a gpu has the same bytes alone and in any batch, wherever things live",
-          "[cuda]") {
+          "[cuda][slow]") {
   if (without_gpu()) return;
   const std::vector<GenerateRequest> all = requests();
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
@@ -155,7 +155,7 @@ TEST_CASE("tokens beside a gpu that attend on the host have the same bytes in an
 }
 
 TEST_CASE("with int8 keys a request on a gpu has the same bytes in any batch, wherever things live",
-          "[cuda]") {
+          "[cuda][slow]") {
   if (without_gpu()) return;
   const std::vector<GenerateRequest> all = requests();
   for (const DType dtype : {DType::kBF16, DType::kF32}) {

@@ -31,10 +31,10 @@ class Script {
   ByteRange bytes(std::size_t begin, std::size_t count) const {
     return {memory.data() + begin, count};
   }
-  Event reads(Lane lane, ByteRange range, std::vector<Event> after = {}) {
+  Event reads(Lane lane, ByteRange range, const std::vector<Event>& after = {}) {
     return add(lane, {{range}, {}}, after);
   }
-  Event writes(Lane lane, ByteRange range, std::vector<Event> after = {}) {
+  Event writes(Lane lane, ByteRange range, const std::vector<Event>& after = {}) {
     return add(lane, {{}, {range}}, after);
   }
   Event add(Lane lane, Accesses accesses, const std::vector<Event>& after) {

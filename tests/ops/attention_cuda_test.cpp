@@ -514,7 +514,7 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows when it turns gradien
   });
 }
 
-TEST_CASE("attention on cuda is as accurate as bf16 allows through windows", "[cuda]") {
+TEST_CASE("attention on cuda is as accurate as bf16 allows through windows", "[cuda][slow]") {
   with_both([](Contestants& contestants) {
     for (const std::int64_t head_dim : {64, 128, 256}) {
       const Problem rows = Problem::of_rows(2, 600, {4, 2, head_dim});

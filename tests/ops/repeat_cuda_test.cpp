@@ -71,7 +71,8 @@ TEST_CASE("every operator on cuda is right at its smallest shapes", "[cuda][smal
   run_checks(smallest_shapes(BackendKind::kCuda), AttentionKernels::kAuto, 1);
 }
 
-TEST_CASE("portable attention on cuda writes the same bytes in each of a hundred runs", "[cuda]") {
+TEST_CASE("portable attention on cuda writes the same bytes in each of a hundred runs",
+          "[cuda][slow]") {
   run_checks(attention_of(model_shapes()), AttentionKernels::kPortable, 100);
 }
 

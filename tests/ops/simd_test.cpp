@@ -282,7 +282,7 @@ struct SingleQueries {
           const float weight = p[static_cast<std::size_t>(j)] * (int8 ? scales[at] : 1);
           sum = std::fma(weight, element(j, (kv_heads + kv_head) * width + d), sum);
         }
-        o.push_back(Bf16(sum * (1 / tree(lane))));
+        o.emplace_back(sum * (1 / tree(lane)));
       }
     }
     return o;
