@@ -95,7 +95,8 @@ void execute(const Context& context, const CrossEntropy& op) {
     A* loss = op.loss.as<A>();
     A* lse = op.lse.as<A>();
     const std::int64_t width = op.logits.shape[1];
-    const A grad_scale = op.d_logits ? op.grad_scale.as<A>()[0] : A{0};
+    const A* grad_scale = op.d_logits ? op.grad_scale.as<A>() : nullptr;
+    const std::int64_t scale_step = op.grad_scale.elements() > 1 ? 1 : 0;
     constexpr std::int64_t kWork = 8;  // elementary operations of a logit: two exponentials
     const std::int64_t grain = grain_for(kWork * width);
     context.pool.parallel_for(op.logits.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
@@ -112,7 +113,7 @@ void execute(const Context& context, const CrossEntropy& op) {
         if (ignored) {
           std::fill_n(d_row, width, X{});
         } else {
-          gradient(context.simd, row, of_row, target, grad_scale, width, d_row);
+          gradient(context.simd, row, of_row, target, grad_scale[n * scale_step], width, d_row);
         }
       }
     });

@@ -43,9 +43,9 @@ STRATA_FOR_EACH_OPERATOR(STRATA_DECLARE)
                           apply(head_norm) apply(head_norm_backward) apply(int8_kv)              \
                               apply(invariant_matmul) apply(kv_cache) apply(momentum) apply(nf4) \
                                   apply(norm) apply(norm_backward) apply(partial_rows)           \
-                                      apply(plain_matmul) apply(quantize) apply(rope)            \
-                                          apply(sampling) apply(soft_cap) apply(squared_norm)    \
-                                              apply(swiglu)
+                                      apply(plain_matmul) apply(preference) apply(quantize)      \
+                                          apply(rope) apply(sampling) apply(soft_cap)            \
+                                              apply(squared_norm) apply(swiglu)
 #define STRATA_DECLARE(file) [[nodiscard]] const void* file##_module();
 STRATA_FOR_EACH_KERNEL_FILE(STRATA_DECLARE)
 #undef STRATA_DECLARE

@@ -274,6 +274,97 @@ def cross_entropy(rng):
     }
 
 
+def preference(rng):
+    """Losses of pairs of answers, by the formulas of the papers as TRL writes them, and their
+    derivatives by the losses of tokens. Pairs lie one behind the other; the first tokens of an
+    answer are its prompt, without targets."""
+    pairs = [(0, 5, 12), (12, 14, 19), (19, 28, 31)]
+    tokens = pairs[-1][-1]
+    targets = integers(rng, 0, 50, tokens)
+    for begin, middle, end in pairs:
+        for first, last in ((begin, middle), (middle, end)):
+            targets[first : first + (last - first) // 3] = -100
+            targets[last - 1] = -100  # the last token predicts none
+    counts = (targets != -100).double()
+
+    def answers(losses):
+        chosen = torch.stack([-losses[b:m].sum() for b, m, _ in pairs])
+        return chosen, torch.stack([-losses[m:e].sum() for _, m, e in pairs])
+
+    lengths = torch.stack([counts[b:m].sum() for b, m, _ in pairs])
+    other_lengths = torch.stack([counts[m:e].sum() for _, m, e in pairs])
+
+    def margin_loss(z, smoothing):
+        return -F.logsigmoid(z) * (1 - smoothing) - F.logsigmoid(-z) * smoothing
+
+    def dpo(x, beta, _, smoothing):
+        chosen, rejected = answers(x["token_loss"])
+        reference_chosen, reference_rejected = answers(x["reference"])
+        logits = (chosen - rejected) - (reference_chosen - reference_rejected)
+        rewards = beta * (chosen - reference_chosen), beta * (rejected - reference_rejected)
+        return margin_loss(beta * logits, smoothing), *rewards
+
+    def means(losses):
+        chosen, rejected = answers(losses)
+        return chosen / lengths.to(losses.dtype), rejected / other_lengths.to(losses.dtype)
+
+    def ipo(x, beta, *_):
+        chosen, rejected = means(x["token_loss"])
+        reference_chosen, reference_rejected = means(x["reference"])
+        logits = (chosen - rejected) - (reference_chosen - reference_rejected)
+        rewards = beta * (chosen - reference_chosen), beta * (rejected - reference_rejected)
+        return (logits - 1 / (2 * beta)) ** 2, *rewards
+
+    def simpo(x, beta, gamma, smoothing):
+        chosen, rejected = means(x["token_loss"])
+        logits = (chosen - rejected) - gamma / beta
+        return margin_loss(beta * logits, smoothing), beta * chosen, beta * rejected
+
+    def orpo(x, beta, *_):
+        chosen, rejected = means(x["token_loss"])
+        log_odds = (chosen - rejected) - (
+            torch.log1p(-torch.exp(chosen)) - torch.log1p(-torch.exp(rejected))
+        )
+        return -chosen - beta * F.logsigmoid(log_odds), beta * chosen, beta * rejected
+
+    def case(objective, beta, gamma=0.0, smoothing=0.0):
+        def formula(x, _):
+            losses, chosen, rejected = objective(x, beta, gamma, smoothing)
+            preferred = (chosen > rejected).to(losses.dtype)
+            return {
+                "losses": losses,
+                "figures": torch.stack([losses, chosen, rejected, preferred], -1),
+            }
+
+        losses = draw(rng, 2, tokens, std=1.0).abs() * counts
+        return Case(
+            formula,
+            inputs={
+                "token_loss": losses[0],
+                "reference": losses[1],
+                "grad_scale": scalar(0.203125),
+            },
+            constants={
+                "targets": int32(targets),
+                "pairs": int32(pairs),
+                "beta": scalar(beta),
+                "gamma": scalar(gamma),
+                "label_smoothing": scalar(smoothing),
+            },
+            cotangents={"losses": "grad_scale"},
+            gradients={"token_loss": "token_scale"},
+            accumulators=("losses", "figures", "token_scale"),
+        )
+
+    return {
+        "dpo": case(dpo, 0.25),
+        "dpo_smoothed": case(dpo, 0.25, smoothing=0.125),
+        "ipo": case(ipo, 0.5),
+        "simpo": case(simpo, 2.0, gamma=1.0, smoothing=0.125),
+        "orpo": case(orpo, 0.25),
+    }
+
+
 def matmul(rng):
     m, n, k = 17, 13, 35
     return {
@@ -404,6 +495,7 @@ def make(folder):
         squared_norm,
         adamw,
         sgd,
+        preference,
     )
     for seed, operator in enumerate(operators):
         tensors = {}

@@ -91,6 +91,11 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
         add("cross entropy" + suffix,
             [=](OpRunner& r) { check_cross_entropy(r, dtype, c, gradient); });
       }
+      add("cross entropy with scales" + suffix,
+          [=](OpRunner& r) { check_scaled_cross_entropy(r, dtype, c); });
+    }
+    for (const PreferenceRule& rule : kPreferenceRules) {
+      add("preference" + suffix, [=](OpRunner& r) { check_preference(r, dtype, rule); });
     }
     for (const RopeCase& c : shapes.heads) {
       add("rope" + suffix, [=](OpRunner& r) {

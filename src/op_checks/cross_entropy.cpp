@@ -69,6 +69,38 @@ Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bo
   return runner.outputs();
 }
 
+Outputs check_scaled_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset(text_of(dtype, c));
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  const std::vector<double> logits = random_values(1, shape.elements(), dtype);
+  const std::vector<double> targets = random_integers(2, c.tokens, c.width);
+  const auto gradient = [&](const std::vector<double>& scales) {
+    CrossEntropy op;
+    const TensorView d_in = runner.upload(logits, dtype, shape, c.width + c.gap);
+    op.logits = d_in;
+    op.targets = runner.upload(targets, DType::kI32, {c.tokens});
+    op.loss = runner.output(accumulator, {c.tokens});
+    op.lse = runner.output(accumulator, {c.tokens});
+    op.grad_scale = runner.upload(scales, accumulator, {std::ssize(scales)});
+    op.d_logits = c.in_place ? d_in : runner.output(dtype, shape, c.width + c.gap);
+    runner.run(op);
+    return runner.download(op.d_logits);
+  };
+  constexpr std::array kScales{0.375, -2.0};
+  const std::array alone{gradient({kScales[0]}), gradient({kScales[1]})};
+  std::vector<double> scales;
+  std::vector<double> expected;
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    const auto which = static_cast<std::size_t>(n % 2);
+    scales.push_back(kScales.at(which));
+    const auto begin = alone.at(which).begin() + n * c.width;
+    expected.insert(expected.end(), begin, begin + c.width);
+  }
+  runner.require_equal("d_logits", gradient(scales), expected);
+  return runner.outputs();
+}
+
 Outputs check_fine_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c) {
   runner.reset(text_of(dtype, c));
   constexpr std::array kOffsets{0.0, 20.0, -300.0, 1000.0};

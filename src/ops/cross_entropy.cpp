@@ -21,7 +21,8 @@ void CrossEntropy::check() const {
   c.matches("d_logits", d_logits, logits.shape, logits.dtype);
   c.require(n <= 1 || d_logits.row_stride == logits.row_stride, "d_logits",
             "must have the row stride of logits");
-  c.matches_contiguous("grad_scale", grad_scale, {1}, accumulator);
+  const bool each = grad_scale.elements() != 1;
+  c.matches_contiguous("grad_scale", grad_scale, {each ? n : 1}, accumulator);
 }
 
 Accesses CrossEntropy::accesses() const {

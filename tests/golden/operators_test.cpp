@@ -218,6 +218,30 @@ void sgd(GoldenCase& c, MomentumFormula formula) {
   CHECK(c.runner().download(op.nonfinite) == std::vector<double>{0});
 }
 
+void preference(GoldenCase& c, Preference objective) {
+  constexpr double kFineTolerance = 1e-12;  // of f64
+  const PreferenceLoss op{.token_loss = c.in_a("token_loss"),
+                          .reference = c.in_a("reference"),
+                          .targets = c.in_i32("targets"),
+                          .pairs = c.in_i32("pairs"),
+                          .grad_scale = c.in_a("grad_scale"),
+                          .figures = c.out_a("figures"),
+                          .token_scale = c.out_a("token_scale"),
+                          .rule = {.objective = objective,
+                                   .beta = c.scalar("beta"),
+                                   .gamma = c.scalar("gamma"),
+                                   .label_smoothing = c.scalar("label_smoothing")}};
+  c.runner().run(op);
+  if (c.x() == DType::kF64) {
+    const auto distance_of = [&](const std::string& name, const TensorView& view) {
+      return distance(c.runner().download(view), c.values(name));
+    };
+    CHECK(distance_of("figures", op.figures) <= kFineTolerance);
+    CHECK(distance_of("token_scale", op.token_scale) <= kFineTolerance);
+  }
+  c.check_outputs();
+}
+
 struct GoldenOperator {
   const char* file;
   const char* name;
@@ -244,6 +268,11 @@ const std::vector<GoldenOperator> kOperators{
     {"adamw", "four_steps", adamw},
     {"sgd", "momentum", [](GoldenCase& c) { sgd(c, MomentumFormula::kSgd); }},
     {"sgd", "nesterov", [](GoldenCase& c) { sgd(c, MomentumFormula::kNesterov); }},
+    {"preference", "dpo", [](GoldenCase& c) { preference(c, Preference::kDpo); }},
+    {"preference", "dpo_smoothed", [](GoldenCase& c) { preference(c, Preference::kDpo); }},
+    {"preference", "ipo", [](GoldenCase& c) { preference(c, Preference::kIpo); }},
+    {"preference", "simpo", [](GoldenCase& c) { preference(c, Preference::kSimpo); }},
+    {"preference", "orpo", [](GoldenCase& c) { preference(c, Preference::kOrpo); }},
 };
 
 Backend eager_backend(BackendKind kind) {

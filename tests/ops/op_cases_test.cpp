@@ -115,6 +115,23 @@ TEST_CASE("cross entropy gives loss, lse and gradient and skips ignored targets"
   }
 }
 
+TEST_CASE("cross entropy takes a scale for each row", "[ops]") {
+  with_rows(check_scaled_cross_entropy);
+}
+
+TEST_CASE("losses of preference pairs and their derivatives follow the papers", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const PreferenceRule& rule : kPreferenceRules) {
+        INFO(name_of(dtype) << ", objective " << static_cast<int>(rule.objective));
+        outputs.push_back(check_preference(runner, dtype, rule));
+      }
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("cross entropy in f32 and f64 gives probabilities to their last bits", "[ops]") {
   with_threads([](OpRunner& runner) {
     std::vector<Outputs> outputs;

@@ -146,6 +146,27 @@ TEST_CASE("cross entropy on cuda gives loss, lse and gradient at any vocabulary"
   }
 }
 
+TEST_CASE("cross entropy on cuda takes a scale for each row", "[cuda]") {
+  with_rows(check_scaled_cross_entropy);
+  on_cuda([](OpRunner& runner) {
+    for (const RowsCase& c : {RowsCase{9, 50257, 0, true}, RowsCase{600, 4096, 0, true},
+                              RowsCase{5, 128256, 0, true}, RowsCase{3, 300000, 0, true}}) {
+      for (const DType dtype : kCudaTypes) {
+        INFO(name_of(dtype) << ", vocabulary of " << c.width);
+        repeated(runner, [&](OpRunner& r) { return check_scaled_cross_entropy(r, dtype, c); });
+      }
+    }
+  });
+}
+
+TEST_CASE("losses of preference pairs on cuda follow the papers", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const PreferenceRule& rule : kPreferenceRules) {
+      repeated(runner, [&](OpRunner& r) { return check_preference(r, DType::kF32, rule); });
+    }
+  });
+}
+
 TEST_CASE("rows as int8 on cuda have the bits of the definition", "[cuda]") {
   with_rows(check_quantize);
 }

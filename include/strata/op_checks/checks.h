@@ -43,6 +43,8 @@ Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c,
                                double offset = 0);
 /// `width` is the vocabulary. Some targets are ignored, the first and last token id occur.
 Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bool gradient);
+/// Requires of a scale for each row the bits that each scale gives alone.
+Outputs check_scaled_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c);
 /// The gradient alone, in f32 or f64, to a few units in the last place of each probability; rows
 /// of logits that are close together and apart, small and large.
 Outputs check_fine_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c);
@@ -100,6 +102,15 @@ Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c);
 Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c);
 /// `width` is the vocabulary. Rows differ in how they draw.
 Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c);
+
+/// Pairs with answers of few and of many tokens, by formulas and differences. `dtype` is X.
+Outputs check_preference(OpRunner& runner, DType dtype, const PreferenceRule& rule);
+/// One rule of each kind.
+inline constexpr PreferenceRule kPreferenceRules[] = {
+    {.objective = Preference::kDpo, .beta = 0.25, .label_smoothing = 0.125},
+    {.objective = Preference::kIpo, .beta = 0.5},
+    {.objective = Preference::kSimpo, .beta = 2, .gamma = 1},
+    {.objective = Preference::kOrpo, .beta = 0.25}};
 
 /// Contiguous runs of n elements. `dtype` of accumulate is f32 or f64.
 [[nodiscard]] std::vector<std::int64_t> flat_sizes();

@@ -21,6 +21,7 @@
 #include "strata/ops/nf4.h"
 #include "strata/ops/norm.h"
 #include "strata/ops/optimizer.h"
+#include "strata/ops/preference.h"
 #include "strata/ops/quantize.h"
 #include "strata/ops/rope.h"
 #include "strata/ops/sampling.h"
@@ -41,4 +42,4 @@
                                       apply(SoftCapForward) apply(SoftCapBackward)                \
                                           apply(QuantizeFp8Rows) apply(QuantizeFp8Columns)        \
                                               apply(TransposeFp8) apply(Dropout) apply(CountFp8)  \
-                                                  apply(DequantizeNf4)
+                                                  apply(DequantizeNf4) apply(PreferenceLoss)

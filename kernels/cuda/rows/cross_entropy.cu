@@ -97,13 +97,13 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
   __shared__ typename Reduction<kThreads>::Space space;
   Ring<T, R> ring(p, shared_bytes);
   Reduction<kThreads> reduce(space);
-  const float scale = *p.grad_scale;
   RowWalk<T, kThreads> walk(p);
   for (std::int32_t next_target = walk.target(); !walk.done(); walk.advance()) {
     const T* logits = walk.row();
     const Part<T, kThreads>& part = walk.part();
     const Target<T> target(next_target, logits, part);
     next_target = walk.target(true);
+    const float scale = p.grad_scale[walk.n() * p.scale_step];
 
     RunningSoftmax<T> own;
     add_singles(logits, part, own);
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const Softmax all = reduce(own.now());
   target.report(p, n, all.log_sum_exp());
   if (gradient == nullptr) return;
-  const Gradient<T> rule{target.ignored(), Probability<T>::of(all), *p.grad_scale};
+  const Gradient<T> rule{target.ignored(), Probability<T>::of(all), p.grad_scale[n * p.scale_step]};
   differentiate_singles(logits, part, rule, gradient);
   for_each_loaded(logits, part, [&](int v, const Vector16<T>& x) {
     float values[kWide<T>];
@@ -226,6 +226,7 @@ void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op) {
       .logits = logits,
       .targets = data<std::int32_t>(op.targets),
       .grad_scale = data<float>(op.grad_scale),
+      .scale_step = op.grad_scale.elements() > 1 ? 1 : 0,
       .loss = data<float>(op.loss),
       .lse = data<float>(op.lse),
       .d_logits = Rows<T>(op.d_logits),

@@ -85,6 +85,7 @@ struct Arguments {
   Rows<const T> logits;
   const std::int32_t* targets;
   const float* grad_scale;  ///< absent if d_logits is
+  int scale_step;           ///< from a row's grad_scale to the next one's: 0 or 1
   float* loss;
   float* lse;
   Rows<T> d_logits;  ///< may be absent
