@@ -26,6 +26,7 @@ InputFormat format_named(const std::string& text) {
          : text == "jsonl"    ? InputFormat::kRecords
          : text == "sharegpt" ? InputFormat::kShareGpt
          : text == "alpaca"   ? InputFormat::kAlpaca
+         : text == "pairs"    ? InputFormat::kPairs
                               : InputFormat::kAuto;
 }
 
@@ -99,7 +100,8 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       ->needs(tokenizer);
   tokenize.add_flag("--overwrite", options->tokenize.overwrite,
                     "replace outputs that are there and are not token files");
-  add_format(tokenize, options->tokenize.format, {"auto", "text", "jsonl", "sharegpt", "alpaca"},
+  add_format(tokenize, options->tokenize.format,
+             {"auto", "text", "jsonl", "sharegpt", "alpaca", "pairs"},
              "sharegpt, alpaca: likewise, and each is such a conversation; ");
   tokenize
       .add_option("--skip-bad", options->tokenize.skip_bad,

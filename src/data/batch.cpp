@@ -46,6 +46,33 @@ class SegmentTable {
   std::size_t next_ = 0;
 };
 
+/// Appends the pairs of rows to a sub-batch's table.
+class PairTable {
+ public:
+  explicit PairTable(std::span<std::int32_t> table) : table_(table) {}
+
+  /// Takes the documents of a row two by two; padding behind them is one that is left over.
+  void add_row(std::int64_t row_begin, std::span<const std::int64_t> ends) {
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
+      const auto pair = table_.subspan(next_, kPairColumns);
+      pair[0] = static_cast<std::int32_t>(row_begin + begin);
+      pair[1] = static_cast<std::int32_t>(row_begin + ends[i]);
+      pair[2] = static_cast<std::int32_t>(row_begin + ends[i + 1]);
+      begin = ends[i + 1];
+      next_ += kPairColumns;
+    }
+  }
+  void clear_rest() { std::ranges::fill(table_.subspan(next_), 0); }
+  [[nodiscard]] std::int64_t count() const {
+    return static_cast<std::int64_t>(next_) / kPairColumns;
+  }
+
+ private:
+  std::span<std::int32_t> table_;
+  std::size_t next_ = 0;
+};
+
 const BatchOptions& checked(const BatchOptions& o) {
   const auto at_least_one = [](const char* what, std::int64_t value) {
     if (value < 1) {
@@ -171,6 +198,9 @@ void BatchLoader::check_sizes(const PassBuffers& out) const {
   check("segments", out.segments,
         shape.sub_batches * segment_entries(shape, options_.mask) * kSegmentColumns);
   check("counts of segments", out.segment_counts, shape.sub_batches);
+  if (!options_.pairs) return;
+  check("pairs", out.pairs, shape.sub_batches * pair_entries(shape) * kPairColumns);
+  check("counts of pairs", out.pair_counts, shape.sub_batches);
 }
 
 std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out) {
@@ -186,19 +216,23 @@ std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const P
   const std::int64_t segments = segment_entries(shape, options_.mask) * kSegmentColumns;
   pool_.parallel_for(shape.sub_batches, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin; s < end; ++s) {
-      const PassBuffers sub_batch{.ids = part(out.ids, s, tokens),
-                                  .targets = part(out.targets, s, tokens),
-                                  .positions = part(out.positions, s, tokens),
-                                  .segments = part(out.segments, s, segments),
-                                  .order = part(out.order, s, tokens),
-                                  .segment_counts = part(out.segment_counts, s, 1)};
+      PassBuffers sub_batch{.ids = part(out.ids, s, tokens),
+                            .targets = part(out.targets, s, tokens),
+                            .positions = part(out.positions, s, tokens),
+                            .segments = part(out.segments, s, segments),
+                            .order = part(out.order, s, tokens),
+                            .segment_counts = part(out.segment_counts, s, 1)};
+      if (options_.pairs) {
+        sub_batch.pairs = part(out.pairs, s, pair_entries(shape) * kPairColumns);
+        sub_batch.pair_counts = part(out.pair_counts, s, 1);
+      }
       Scratch& scratch = scratch_[static_cast<std::size_t>(s)];
-      scratch.valid_targets =
+      scratch.valid =
           fill_sub_batch(first_sample, first_sample_of(options_, pass, s), sub_batch, scratch);
     }
   });
   return std::accumulate(scratch_.begin(), scratch_.end(), std::int64_t{0},
-                         [](std::int64_t sum, const Scratch& s) { return sum + s.valid_targets; });
+                         [](std::int64_t sum, const Scratch& s) { return sum + s.valid; });
 }
 
 /// Fills a sub-batch whose row 0 is row `first_row` of the step that begins with `step_sample`.
@@ -206,6 +240,7 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
                                          const PassBuffers& out, Scratch& scratch) {
   const std::int64_t length = options_.shape.tokens;
   SegmentTable segments(out.segments);
+  PairTable pairs(out.pairs);
   std::int64_t valid = 0;
   for (std::int64_t r = 0; r < options_.shape.rows; ++r) {
     const std::int64_t index = step_sample + first_row + r;
@@ -224,6 +259,7 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
     }
     // The last run ends with the row, whether its document does or not.
     if (ends.empty() || ends.back() != length) ends.push_back(length);
+    if (options_.pairs) pairs.add_row(r * length, ends);
     std::int64_t start = 0;
     for (const std::int64_t end : ends) {
       segments.add(r * length + start, end - start);
@@ -234,7 +270,10 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
   segments.clear_rest();
   out.segment_counts[0] = segments.count();
   sort_positions(out.ids, options_.vocabulary, out.order, scratch.sorted);
-  return valid;
+  if (!options_.pairs) return valid;
+  pairs.clear_rest();
+  out.pair_counts[0] = pairs.count();
+  return pairs.count();
 }
 
 /// Reads the row of a sample. With masks, `ends` gets the ends of documents, from the row's start.

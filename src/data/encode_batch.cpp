@@ -27,28 +27,60 @@ void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash,
   batch.documents.push_back({.end = batch.ids.size(), .hash = hash, .line = line});
 }
 
-void add_conversation(EncodeBatch& batch, RecordKind kind, std::string_view record,
-                      std::int64_t line, const DocumentEncoder& encoder, EncodeCache& cache) {
-  const EncodedConversation encoded =
-      kind == RecordKind::kMessages
-          ? encoder.encode_conversation(record, cache)
-          : encoder.encode_conversation(as_conversation(kind, record), cache);
+EncodedConversation encoded_conversation(std::string_view json, const DocumentEncoder& encoder,
+                                         EncodeCache& cache) {
+  EncodedConversation encoded = encoder.encode_conversation(json, cache);
   if (encoded.text.find('\0') != encoded.text.npos) {
     throw IoError(
         "has a zero byte (\\u0000) in what it says, which is no text. Remove it, or the "
         "record");
   }
+  return encoded;
+}
+
+void append(EncodeBatch& batch, const EncodedConversation& encoded) {
+  batch.loss.resize(batch.ids.size(), 1);
+  batch.ids.insert(batch.ids.end(), encoded.ids.begin(), encoded.ids.end());
+  batch.loss.insert(batch.loss.end(), encoded.loss.begin(), encoded.loss.end());
+}
+
+void note_kind(EncodeBatch& batch, RecordKind kind) {
   ++batch.conversations;
   if (std::ranges::find(batch.kinds, kind) == batch.kinds.end()) batch.kinds.push_back(kind);
+}
+
+void add_conversation(EncodeBatch& batch, RecordKind kind, std::string_view record,
+                      std::int64_t line, const DocumentEncoder& encoder, EncodeCache& cache) {
+  const EncodedConversation encoded =
+      kind == RecordKind::kMessages
+          ? encoded_conversation(record, encoder, cache)
+          : encoded_conversation(as_conversation(kind, record), encoder, cache);
+  note_kind(batch, kind);
   if (!encoded.teaches()) {
     batch.without_loss.push_back(line);
     return;
   }
-  batch.loss.resize(batch.ids.size(), 1);
-  batch.ids.insert(batch.ids.end(), encoded.ids.begin(), encoded.ids.end());
-  batch.loss.insert(batch.loss.end(), encoded.loss.begin(), encoded.loss.end());
+  append(batch, encoded);
   batch.documents.push_back(
       {.end = batch.ids.size(), .hash = hash_text(encoded.text), .line = line});
+}
+
+void add_pair(EncodeBatch& batch, std::string_view record, std::int64_t line,
+              const DocumentEncoder& encoder, EncodeCache& cache) {
+  const ConversationPair pair = as_pair(record);
+  const EncodedConversation chosen = encoded_conversation(pair.chosen, encoder, cache);
+  const EncodedConversation rejected = encoded_conversation(pair.rejected, encoder, cache);
+  note_kind(batch, RecordKind::kPair);
+  if (!chosen.teaches() || !rejected.teaches()) {
+    batch.without_loss.push_back(line);
+    return;
+  }
+  append(batch, chosen);
+  append(batch, rejected);
+  batch.documents.push_back({.end = batch.ids.size(),
+                             .hash = hash_text(chosen.text + rejected.text),
+                             .line = line,
+                             .chosen = chosen.ids.size()});
 }
 
 /// Reads the whole file, unless its beginning tells that it is no text.
@@ -91,7 +123,9 @@ void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
        .place = record_place(batch.file->name, batch.unit)},
       {.field = options.text_field, .format = options.format},
       [&](std::string_view json, const Record& record, std::int64_t line) {
-        if (record.is_conversation()) {
+        if (record.kind == RecordKind::kPair) {
+          add_pair(batch, json, line, encoder, cache);
+        } else if (record.is_conversation()) {
           add_conversation(batch, record.kind, json, line, encoder, cache);
         } else if (record.text.empty()) {
           ++batch.empty_documents;

@@ -27,6 +27,7 @@ struct EncodeBatch {
     std::size_t end = 0;     ///< of its ids
     std::uint64_t hash = 0;  ///< of its text
     std::int64_t line = 0;   ///< of a record
+    std::size_t chosen = 0;  ///< ids of a pair's chosen answer, which come first; 0: it is no pair
   };
 
   const TextFile* file = nullptr;  ///< the input

@@ -1,9 +1,10 @@
-// Writes records of ShareGPT and Alpaca anew as conversations. Members that a message has besides
-// its role and text, such as a weight, stay with it. What the mapping does not know it refuses: a
-// role that is guessed would be learnt.
+// Writes records of ShareGPT and Alpaca, and pairs of answers, anew as conversations. Members that
+// a message has besides its role and text, such as a weight, stay with it. What the mapping does
+// not know it refuses: a role that is guessed would be learnt.
 
 #include "data/foreign_record.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -108,6 +109,49 @@ Json alpaca(const Json& record) {
   return messages;
 }
 
+/// Returns a member that is a list of messages, or a text that `role` says, as messages.
+Json messages_of(const Json& record, const char* key, const char* role) {
+  const auto found = record.find(key);
+  if (found != record.end() && found->is_array()) return *found;
+  Json messages = Json::array();
+  add_message(messages, role, text_of(record, key, /*may_be_absent=*/false));
+  return messages;
+}
+
+/// Returns the prompt with an answer. A list that does not begin with the assistant has the prompt
+/// in it.
+Json answered(const Json& record, const char* key, const Json& prompt) {
+  Json answer = messages_of(record, key, "assistant");
+  const bool goes_on =
+      !answer.empty() && answer[0].is_object() && answer[0].value("role", Json()) == "assistant";
+  if (!goes_on) return answer;
+  if (prompt.empty()) {
+    throw IoError(std::string("has no prompt before the answer in ") + key);
+  }
+  Json messages = prompt;
+  for (Json& message : answer) messages.push_back(std::move(message));
+  return messages;
+}
+
+/// Has the loss of what both conversations begin with not count.
+void mute_prompt(Json& chosen, Json& rejected) {
+  const std::size_t shorter = std::min(chosen.size(), rejected.size());
+  for (std::size_t i = 0; i < shorter && chosen[i] == rejected[i]; ++i) {
+    if (!chosen[i].is_object()) return;  // it is refused as a message
+    chosen[i]["train"] = false;
+    rejected[i]["train"] = false;
+  }
+}
+
+/// Returns messages as a conversation, with what a record has for templates beside them.
+std::string conversation_of(Json messages, const Json& record) {
+  Json conversation{{"messages", std::move(messages)}};
+  for (const char* const kept : {"tools", "documents", "chat_template_kwargs"}) {
+    if (record.contains(kept)) conversation[kept] = record[kept];
+  }
+  return json_text(conversation);
+}
+
 }  // namespace
 
 std::string_view mapping_text(RecordKind kind) {
@@ -117,6 +161,7 @@ std::string_view mapping_text(RecordKind kind) {
     case RecordKind::kShareGpt:
       return "ShareGPT's conversations: from human is a user, from gpt an assistant, value what "
              "they say";
+    case RecordKind::kPair: return "pairs of a chosen and a rejected answer to a prompt";
     case RecordKind::kAlpaca:
       return "Alpaca's tasks: instruction and, below it, input are a user's, output an assistant's";
   }
@@ -125,11 +170,18 @@ std::string_view mapping_text(RecordKind kind) {
 
 std::string as_conversation(RecordKind kind, std::string_view json) {
   const Json record = parse_json<Json>(json);
-  Json conversation{{"messages", kind == RecordKind::kAlpaca ? alpaca(record) : share_gpt(record)}};
-  for (const char* const kept : {"tools", "documents", "chat_template_kwargs"}) {
-    if (record.contains(kept)) conversation[kept] = record[kept];
-  }
-  return json_text(conversation);
+  return conversation_of(kind == RecordKind::kAlpaca ? alpaca(record) : share_gpt(record), record);
+}
+
+ConversationPair as_pair(std::string_view json) {
+  const Json record = parse_json<Json>(json);
+  const bool has_prompt = record.contains("prompt") && !record["prompt"].is_null();
+  const Json prompt = has_prompt ? messages_of(record, "prompt", "user") : Json::array();
+  Json chosen = answered(record, "chosen", prompt);
+  Json rejected = answered(record, "rejected", prompt);
+  mute_prompt(chosen, rejected);
+  return {.chosen = conversation_of(std::move(chosen), record),
+          .rejected = conversation_of(std::move(rejected), record)};
 }
 
 }  // namespace strata

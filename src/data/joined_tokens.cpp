@@ -27,6 +27,10 @@ JoinedTokens::JoinedTokens(std::vector<std::unique_ptr<TokenSource>> parts)
     if (vocabulary_ == 0) vocabulary_ = part->vocabulary();
     if (tokenizer_hash_ == 0) tokenizer_hash_ = part->tokenizer_hash();
     has_loss_ = has_loss_ || part->has_loss();
+    if (part->has_pairs() == parts_[0]->has_pairs()) continue;
+    throw IoError(part->name() + ": " + (part->has_pairs() ? "holds" : "does not hold") +
+                  " pairs of answers, unlike " + parts_[0]->name() +
+                  "; name files of one kind as a source");
   }
   require_one_tokenizer(sources);
   name_ = parts_[0]->name();

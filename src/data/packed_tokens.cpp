@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "data/pack_rows.h"
@@ -19,7 +20,14 @@ PackedTokens::PackedTokens(std::unique_ptr<TokenSource> source, const PackingOpt
   if (row_tokens_ < 1 || row_tokens_ > std::numeric_limits<std::int32_t>::max()) {
     throw ConfigError("packing: a row cannot have " + std::to_string(row_tokens_) + " tokens");
   }
-  list_documents(options.overlong);
+  if (source_->has_pairs() && options.overlong == Overlong::kCut) {
+    throw ConfigError("data.overlong: cannot cut the pairs of " + name() + "; set it to \"drop\"");
+  }
+  if (source_->has_pairs()) {
+    list_pairs();
+  } else {
+    list_documents(options.overlong);
+  }
   if (counts_.documents == 0) {
     throw IoError(name() +
                   ": tells of no documents, which data.packing needs. Make the file with `strata "
@@ -33,15 +41,20 @@ PackedTokens::PackedTokens(std::unique_ptr<TokenSource> source, const PackingOpt
   pack();
 }
 
-void PackedTokens::list_documents(Overlong overlong) {
+template <class OnEnd>
+void PackedTokens::for_each_end(const OnEnd& on_end) const {
   constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;  // tokens
   std::vector<std::int64_t> ends;
-  std::int64_t begin = 0;
   for (std::int64_t asked = 0; asked < source_->size(); asked += kAtOnce) {
     ends.clear();
     source_->document_ends_in(asked, std::min(asked + kAtOnce, source_->size()), ends);
-    for (const std::int64_t end : ends) add_document(std::exchange(begin, end), end, overlong);
+    for (const std::int64_t end : ends) on_end(end);
   }
+}
+
+void PackedTokens::list_documents(Overlong overlong) {
+  std::int64_t begin = 0;
+  for_each_end([&](std::int64_t end) { add_document(std::exchange(begin, end), end, overlong); });
   // Files that end documents by an id may leave the last one open.
   if (counts_.documents > 0 && begin < source_->size()) {
     add_document(begin, source_->size(), overlong);
@@ -63,6 +76,31 @@ void PackedTokens::add_document(std::int64_t begin, std::int64_t end, Overlong o
   }
 }
 
+void PackedTokens::list_pairs() {
+  std::int64_t begin = 0;
+  std::optional<std::int64_t> middle;
+  for_each_end([&](std::int64_t end) {
+    if (!middle) {
+      middle = end;
+      return;
+    }
+    list_pair(std::exchange(begin, end), *middle, end);
+    middle.reset();
+  });
+  if (!middle) return;
+  throw IoError(name() + ": ends with a chosen answer without a rejected one. Tokenize it again");
+}
+
+void PackedTokens::list_pair(std::int64_t begin, std::int64_t middle, std::int64_t end) {
+  constexpr std::int64_t kFewest = 2;  // the second token is the first that can have loss
+  if (middle - begin < kFewest || end - middle < kFewest) {
+    throw IoError(name() + ": a pair of answers that begins with token " + std::to_string(begin) +
+                  " has an answer without a target. Tokenize it again");
+  }
+  add_document(begin, end, Overlong::kDrop);
+  if (end - begin <= row_tokens_) chosen_.push_back(narrow<std::int32_t>(middle - begin));
+}
+
 void PackedTokens::pack() {
   const std::vector<std::int64_t> rows = pack_rows(lengths_, narrow<std::int32_t>(row_tokens_));
   counts_.rows = *std::max_element(rows.begin(), rows.end()) + 1;
@@ -76,13 +114,16 @@ void PackedTokens::pack() {
   std::vector<std::int64_t> next = row_documents_;
   std::vector<std::int64_t> begins(begins_.size());
   std::vector<std::int32_t> lengths(lengths_.size());
+  std::vector<std::int32_t> chosen(chosen_.size());
   for (std::size_t document = 0; document < rows.size(); ++document) {
     const auto to = static_cast<std::size_t>(next[static_cast<std::size_t>(rows[document])]++);
     begins[to] = begins_[document];
     lengths[to] = lengths_[document];
+    if (!chosen_.empty()) chosen[to] = chosen_[document];
   }
   begins_ = std::move(begins);
   lengths_ = std::move(lengths);
+  chosen_ = std::move(chosen);
 }
 
 /// Calls `take(run)` for all runs of a range in their order.
@@ -103,7 +144,9 @@ void PackedTokens::for_each_run(std::int64_t begin, std::int64_t end, const Take
     const auto r = static_cast<std::size_t>(row);
     for (auto i = static_cast<std::size_t>(row_documents_[r]);
          i < static_cast<std::size_t>(row_documents_[r + 1]); ++i) {
-      take_part(at, at + lengths_[i], begins_[i]);
+      const std::int32_t first = chosen_.empty() ? 0 : chosen_[i];
+      if (first > 0) take_part(at, at + first, begins_[i]);
+      take_part(at + first, at + lengths_[i], begins_[i] + first);
       at += lengths_[i];
     }
     take_part(at, (row + 1) * row_tokens_, kPadding);

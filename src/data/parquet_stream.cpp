@@ -34,9 +34,21 @@ constexpr const char* kLibrary = "strata_parquet.so";
 
 /// What records are made of, as read_record() and conversations have it. Other columns of a table,
 /// which may be pictures, are not read.
-constexpr std::array kColumns{
-    "text",   "messages", "prompt",  "completion", "conversations", "instruction",         "input",
-    "output", "system",   "history", "tools",      "documents",     "chat_template_kwargs"};
+constexpr std::array kColumns{"text",
+                              "messages",
+                              "prompt",
+                              "completion",
+                              "conversations",
+                              "instruction",
+                              "input",
+                              "output",
+                              "system",
+                              "history",
+                              "tools",
+                              "documents",
+                              "chat_template_kwargs",
+                              "chosen",
+                              "rejected"};
 
 /// The functions of the library, or why there are none.
 struct Library {

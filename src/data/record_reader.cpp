@@ -59,6 +59,8 @@ class FieldReader final : public nlohmann::json_sax<Json> {
               : key == "conversations" ? &has_conversations_
               : key == "instruction"   ? &has_instruction_
               : key == "output"        ? &has_output_
+              : key == "chosen"        ? &has_chosen_
+              : key == "rejected"      ? &has_rejected_
                                        : nullptr;
     if (member_ != nullptr) *member_ = true;
     if (!wanted_ && others_.size() < kMostShown) others_ += (others_.empty() ? "" : ", ") + key;
@@ -79,6 +81,7 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   Record take() {
     if (format_ == InputFormat::kShareGpt) return {.kind = RecordKind::kShareGpt};
     if (format_ == InputFormat::kAlpaca) return {.kind = RecordKind::kAlpaca};
+    if (format_ == InputFormat::kPairs) return {.kind = RecordKind::kPair};
     if (takes_conversations_ && (has_messages_ || (has_prompt_ && has_completion_))) {
       return {.kind = RecordKind::kMessages};
     }
@@ -92,6 +95,7 @@ class FieldReader final : public nlohmann::json_sax<Json> {
     if (takes_conversations_ && has_instruction_ && has_output_) {
       return {.kind = RecordKind::kAlpaca};
     }
+    if (takes_conversations_ && has_chosen_ && has_rejected_) return {.kind = RecordKind::kPair};
     if (other_kind_ != nullptr) {
       throw IoError("the field " + printable_name(shortened(field_)) + " is " + other_kind_ +
                     ", and a text is expected");
@@ -102,7 +106,7 @@ class FieldReader final : public nlohmann::json_sax<Json> {
                   (takes_conversations_
                        ? "; conversations stand in messages, in prompt and completion, "
                          "in conversations (ShareGPT), or in instruction and "
-                         "output (Alpaca)"
+                         "output (Alpaca), and pairs of answers in prompt, chosen and rejected"
                        : ""));
   }
 
@@ -137,6 +141,8 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   bool has_conversations_ = false;
   bool has_instruction_ = false;
   bool has_output_ = false;
+  bool has_chosen_ = false;
+  bool has_rejected_ = false;
   bool* member_ = nullptr;            ///< which of these the next value of the object is
   const char* other_kind_ = nullptr;  ///< what the field is instead of a text
   int levels_ = 0;

@@ -51,7 +51,7 @@ struct RecordRules {
   /// The member that is the document. Empty: a record is a conversation or, else, its member "text"
   /// the document, or it is one of ShareGPT's or Alpaca's.
   std::string field{};
-  InputFormat format = InputFormat::kAuto;  ///< kShareGpt, kAlpaca: every record is such a one
+  InputFormat format = InputFormat::kAuto;  ///< kShareGpt, kAlpaca, kPairs: every record is
 };
 
 /// Reads the JSON object that a line holds. Throws IoError, without file and line, if it holds no

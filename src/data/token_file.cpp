@@ -70,14 +70,17 @@ void TokenFile::read_header() {
   }
   Header header;
   file_->read(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.version != token_file::kPlainVersion && header.version != token_file::kFlagsVersion) {
+  if (header.version < token_file::kPlainVersion || header.version > token_file::kPairsVersion) {
     throw IoError(name_ + ": has version " + std::to_string(header.version) +
                   " of the token file format; this program reads versions " +
-                  std::to_string(token_file::kPlainVersion) + " and " +
-                  std::to_string(token_file::kFlagsVersion) + ". Tokenize it again");
+                  std::to_string(token_file::kPlainVersion) + " to " +
+                  std::to_string(token_file::kPairsVersion) + ". Tokenize it again");
   }
-  const bool has_loss = header.flags == token_file::kLossFlag;
-  if (header.flags != 0 && !(has_loss && header.version == token_file::kFlagsVersion)) {
+  has_pairs_ = header.version == token_file::kPairsVersion;
+  const std::uint64_t pairs_flag = has_pairs_ ? token_file::kPairsFlag : 0;
+  const bool has_loss = header.flags == (token_file::kLossFlag | pairs_flag);
+  const bool knows_flags = header.version >= token_file::kFlagsVersion;
+  if (!(has_loss && knows_flags) && (header.flags != 0 || has_pairs_)) {
     refuse("damaged: its header has flags " + std::to_string(header.flags) + ", which version " +
            std::to_string(header.version) + " does not know");
   }

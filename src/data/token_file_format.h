@@ -20,8 +20,13 @@ inline constexpr std::array<char, 8> kMagic{'S', 'T', 'R', 'T', 'O', 'K', '\r', 
 inline constexpr std::uint32_t kPlainVersion = 1;
 /// The version of files with flags.
 inline constexpr std::uint32_t kFlagsVersion = 2;
+/// The version of files with pairs, which earlier readers must refuse.
+inline constexpr std::uint32_t kPairsVersion = 3;
 /// The flag of files that have a bit for each token, 1 if its loss counts.
 inline constexpr std::uint64_t kLossFlag = 1;
+/// The flag of files whose documents are pairs, each a chosen answer and a rejected one; they have
+/// the other flag, too.
+inline constexpr std::uint64_t kPairsFlag = 2;
 
 /// The first 64 bytes of a file, as they lie there.
 struct Header {
@@ -32,7 +37,8 @@ struct Header {
   std::uint64_t documents = 0;
   std::uint64_t vocabulary = 0;
   std::uint64_t tokenizer_hash = 0;
-  std::uint64_t flags = 0;  ///< of version 2; of version 1 always 0
+  std::uint64_t flags =
+      0;  ///< of version 2: kLossFlag or 0; of version 3 both; of version 1 always 0
   std::uint64_t zero = 0;
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);

@@ -59,8 +59,20 @@ TokenFileWriter& TokenFileSets::writer_for(std::uint64_t hash, std::int64_t toke
 }
 
 void TokenFileSets::add(const EncodedDocument& document, std::uint64_t hash) {
+  const bool pair = document.chosen > 0;
+  if (pairs_.value_or(pair) != pair) {
+    throw IoError(options_.output +
+                  ": would mix pairs of answers with other documents, and a run " +
+                  "trains on either. Tokenize them into files of their own");
+  }
+  pairs_ = pair;
   TokenFileWriter& set = writer_for(hash, std::ssize(document.ids));
-  if (document.loss.empty()) {
+  if (pair) {
+    set.mark_pairs();
+    set.append(document.ids.first(document.chosen), document.loss.first(document.chosen));
+    set.end_document();
+    set.append(document.ids.subspan(document.chosen), document.loss.subspan(document.chosen));
+  } else if (document.loss.empty()) {
     set.append(document.ids);
   } else {
     set.append(document.ids, document.loss);

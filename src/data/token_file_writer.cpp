@@ -90,14 +90,16 @@ void TokenFileWriter::close() {
   if (has_loss_) loss_->write(*output_);
   output_->write(document_ends_.data(), document_ends_.size() * token_file::kEndBytes);
   output_->rewind();
+  const std::uint32_t loss_version =
+      has_pairs_ ? token_file::kPairsVersion : token_file::kFlagsVersion;
   const token_file::Header header{
-      .version = has_loss_ ? token_file::kFlagsVersion : token_file::kPlainVersion,
+      .version = has_loss_ ? loss_version : token_file::kPlainVersion,
       .bytes_per_token = static_cast<std::uint32_t>(token_bytes),
       .tokens = tokens,
       .documents = document_ends_.size(),
       .vocabulary = static_cast<std::uint64_t>(format_.vocabulary),
       .tokenizer_hash = format_.tokenizer_hash,
-      .flags = has_loss_ ? token_file::kLossFlag : 0};
+      .flags = (has_loss_ ? token_file::kLossFlag : 0) | (has_pairs_ ? token_file::kPairsFlag : 0)};
   output_->write(&header, sizeof header);
   output_->close();
 }

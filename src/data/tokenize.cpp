@@ -301,6 +301,7 @@ class Tokenization {
     EncodedDocument encoded{
         .name = {}, .ids = std::span(batch.ids).subspan(begin, count), .loss = {}};
     if (!batch.loss.empty()) encoded.loss = std::span(batch.loss).subspan(begin, count);
+    encoded.chosen = document.chosen;
     if (sets_) return sets_->add(encoded, document.hash);
     if (shown_enough_) return;
     encoded.name = shown_name(batch.file->name);

@@ -203,6 +203,53 @@ TEST_CASE("packed samples are the same for any number of ranks, and going on fro
   CHECK(rows_of_step(packed, 1, 8, 16) != one);
 }
 
+TEST_CASE("pairs of answers stay side by side in one row, and are told to the batch") {
+  const auto pairs_of = [](const std::vector<std::int32_t>& lengths) {
+    std::unique_ptr<ListedTokens> listed = documents_of(lengths);
+    Ids ids(static_cast<std::size_t>(listed->size()));
+    listed->read(0, ids);
+    return std::make_unique<ListedTokens>(std::move(ids), kEnd, std::vector<std::uint8_t>{}, true);
+  };
+  const PackingOptions options{.row_tokens = 12, .overlong = Overlong::kDrop};
+  // Pairs of 5, 13 (dropped), 6 and 7 tokens: the first and the last fill a row.
+  const PackedTokens packed(pairs_of({2, 3, 9, 4, 3, 3, 4, 3}), options);
+  CHECK(packed.has_pairs());
+  CHECK(packed.counts().documents == 4);
+  CHECK(packed.counts().overlong == 1);
+  CHECK(packed.counts().rows == 2);
+  std::vector<std::int64_t> ends;
+  packed.document_ends_in(0, 24, ends);
+  CHECK(ends == std::vector<std::int64_t>{2, 5, 9, 12, 15, 18, 24});
+
+  ThreadPool pool(1);
+  BatchOptions batch{.shape = {.rows = 2, .tokens = 12, .sub_batches = 1},
+                     .mask = DocumentMask::kOn,
+                     .pairs = true,
+                     .sample_order = SampleOrder::kInOrder,
+                     .vocabulary = 1000};
+  BatchLoader loader(packed, batch, pool);
+  Ids ids(24), targets(24), positions(24), order(24), segments(24 * 5), pairs(6 * 3, -9);
+  std::vector<std::int64_t> segment_counts(1), pair_counts(1);
+  const PassBuffers buffers{.ids = ids,
+                            .targets = targets,
+                            .positions = positions,
+                            .segments = segments,
+                            .order = order,
+                            .segment_counts = segment_counts,
+                            .pairs = pairs,
+                            .pair_counts = pair_counts};
+  CHECK(loader.fill_pass(0, 0, buffers) == 3);
+  CHECK(pair_counts[0] == 3);
+  CHECK(pairs == Ids{0, 2, 5, 5, 9, 12, 12, 15, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+
+  CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3}), {.row_tokens = 12}),
+                    ContainsSubstring("data.overlong") && ContainsSubstring("drop"));
+  CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3, 4}), options),
+                    ContainsSubstring("without a rejected one"));
+  CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3, 4, 1}), options),
+                    ContainsSubstring("begins with token 5") && ContainsSubstring("a target"));
+}
+
 TEST_CASE("a source without documents, or with none that fits, is refused with the remedy") {
   CHECK_THROWS_WITH(PackedTokens(std::make_unique<ListedTokens>(Ids{5, 6, 7}), {.row_tokens = 4}),
                     ContainsSubstring("data.packing") && ContainsSubstring("data.eos_token"));

@@ -137,6 +137,24 @@ TEST_CASE("the bytes of a file with loss bits are those that the header file des
   CHECK(ends_in(*tokens, 0, 10) == Ends{6, 10});
 }
 
+TEST_CASE("a file of pairs has version 3 and both flags, and says that it holds pairs") {
+  const ScratchFolder folder;
+  TokenFileWriter writer(folder.file("a.bin"), kSmall);
+  writer.mark_pairs();
+  writer.append(Ids{1, 2, 3}, Loss{0, 0, 1});
+  writer.end_document();
+  writer.append(Ids{1, 2}, Loss{0, 1});
+  writer.close();
+  writer.publish();
+  const std::string bytes = content_of(folder.file("a.bin"));
+  CHECK(bytes.substr(8, 8) == bytes_of(std::vector<std::uint32_t>{3, 2}));
+  CHECK(bytes.substr(48, 8) == bytes_of(std::vector<std::uint64_t>{3}));
+  const auto tokens = TokenFile::open(folder.file("a.bin"));
+  CHECK(tokens->has_pairs());
+  CHECK(loss_of(*tokens, 0, 5) == Loss{0, 0, 1, 0, 1});
+  CHECK(ends_in(*tokens, 0, 5) == Ends{3, 5});
+}
+
 TEST_CASE("loss bits come back from any place of a long file") {
   const ScratchFolder folder;
   constexpr std::size_t kTokens = 100'003;
@@ -180,7 +198,8 @@ TEST_CASE("a damaged file with loss bits is refused") {
                         ContainsSubstring("damaged.bin") && ContainsSubstring(why));
   };
   refused(8, 1, "flags 1, which version 1");
-  refused(8, 3, "versions 1 and 2");
+  refused(8, 3, "flags 1, which version 3");
+  refused(8, 4, "versions 1 to 3");
   refused(48, 3, "flags 3");
   refused(48, 0, "torn");
   refused(56, 1, "not 0");

@@ -163,6 +163,61 @@ TEST_CASE("records of ShareGPT and Alpaca are the conversations that their words
   }
 }
 
+TEST_CASE("a pair becomes the conversations of both answers, of which the last turn has loss") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  const auto conversation = [](const std::string& answer) {
+    return R"({"messages": [{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b", "train": false}, {"role": "user", "content": "c"},
+        {"role": "assistant", "content": ")" +
+           answer + "\"}]}";
+  };
+  const auto on_one_line = [](std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text + "\n";
+  };
+  (void)tokenize(model.options(on_one_line(conversation("yes")) + on_one_line(conversation("no"))));
+  const Tokens expected(model.folder.file("out.bin"));
+  const std::string said = R"([{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"})";
+  const std::string answers = R"(, "chosen": [{"role": "assistant", "content": "yes"}],
+      "rejected": [{"role": "assistant", "content": "no"}]})";
+  for (const std::string& record :
+       {"{\"prompt\": " + said + "]" + answers,
+        "{\"prompt\": " + said + R"(], "chosen": "yes", "rejected": "no"})",
+        "{\"prompt\": \"c\", \"chosen\": " + said +
+            R"(, {"role": "assistant", "content": "yes"}], "rejected": )" + said +
+            R"(, {"role": "assistant", "content": "no"}]})"}) {
+    INFO(record);
+    for (const InputFormat format : {InputFormat::kAuto, InputFormat::kPairs}) {
+      TokenizeOptions options = model.options(on_one_line(record));
+      options.format = format;
+      const TokenizeStatistics made = tokenize(options);
+      CHECK(made.documents == 2);
+      const Tokens found(model.folder.file("out.bin"));
+      CHECK(TokenFile::open(model.folder.file("out.bin"))->has_pairs());
+      CHECK(found.ids == expected.ids);
+      CHECK(found.loss == expected.loss);
+      CHECK(found.ends == expected.ends);
+    }
+  }
+}
+
+TEST_CASE("pairs are not mixed with other documents, parted by shards, or without a prompt") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  const std::string pair = R"({"prompt": "a", "chosen": "yes", "rejected": "no"})"
+                           "\n";
+  CHECK_THAT(refusal_of(model.options(pair + kAnswered)),
+             ContainsSubstring("mix pairs of answers with other documents"));
+  CHECK_THAT(refusal_of(model.options(R"({"chosen": "yes", "rejected": "no"})")),
+             ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("has no prompt"));
+  const std::string equal = R"({"prompt": "a", "chosen": "yes", "rejected": "yes"})"
+                            "\n";
+  CHECK(tokenize(model.options(pair + equal)).conversations_without_loss == 1);
+  TokenizeOptions options = model.options(pair + pair);
+  options.shard_tokens = 1;
+  CHECK(tokenize(options).shards == 2);
+}
+
 TEST_CASE("what a record of ShareGPT or Alpaca does not say is not guessed") {
   const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
   const std::vector<std::tuple<InputFormat, std::string, std::string>> cases{

@@ -15,8 +15,11 @@ namespace strata {
 class ListedTokens final : public TokenSource {
  public:
   explicit ListedTokens(std::vector<std::int32_t> ids, std::int32_t end_of_document = -1,
-                        std::vector<std::uint8_t> loss = {})
-      : ids_(std::move(ids)), end_of_document_(end_of_document), loss_(std::move(loss)) {}
+                        std::vector<std::uint8_t> loss = {}, bool pairs = false)
+      : ids_(std::move(ids)),
+        end_of_document_(end_of_document),
+        loss_(std::move(loss)),
+        pairs_(pairs) {}
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int64_t size() const override { return std::ssize(ids_); }
   [[nodiscard]] std::int64_t vocabulary() const override { return 471'100; }
@@ -33,6 +36,7 @@ class ListedTokens final : public TokenSource {
     }
   }
   [[nodiscard]] bool has_loss() const override { return !loss_.empty(); }
+  [[nodiscard]] bool has_pairs() const override { return pairs_; }
   void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override {
     if (loss_.empty()) return TokenSource::read_loss(begin, out);
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -44,6 +48,7 @@ class ListedTokens final : public TokenSource {
   std::vector<std::int32_t> ids_;
   std::int32_t end_of_document_;
   std::vector<std::uint8_t> loss_;
+  bool pairs_;
   std::string name_ = "listed tokens";
 };
 

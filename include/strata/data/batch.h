@@ -41,6 +41,16 @@ enum class DocumentMask : std::uint8_t {
 /// them.
 [[nodiscard]] std::int64_t segment_entries(const BatchShape& shape, DocumentMask mask);
 
+/// The columns of the table of pairs: the first token, the first one of the rejected answer, the
+/// end.
+inline constexpr std::int64_t kPairColumns = 3;
+/// A pair has at least so many tokens: a document without a second token has no target.
+inline constexpr std::int64_t kFewestPairTokens = 4;
+/// Returns the pairs that a sub-batch has room for.
+[[nodiscard]] inline std::int64_t pair_entries(const BatchShape& shape) {
+  return shape.sub_batch_tokens() / kFewestPairTokens;
+}
+
 /// The caller's memory for one pass; sizes are in elements.
 struct PassBuffers {
   std::span<std::int32_t> ids;        ///< [S*B*T]
@@ -50,6 +60,9 @@ struct PassBuffers {
   std::span<std::int32_t> order;     ///< [S, B*T] positions n sorted by (ids[n], n), per sub-batch
   /// [S] how many entries of a sub-batch's segment table are used; the rest of it is zeros
   std::span<std::int64_t> segment_counts{};
+  std::span<std::int32_t>
+      pairs{};  ///< [S, pair_entries, 3] as segments, or empty: see BatchOptions
+  std::span<std::int64_t> pair_counts{};  ///< [S] how many entries of `pairs` are used
 };
 
 /// What a loader is made for; fixed for the whole run.
@@ -62,6 +75,9 @@ struct BatchOptions {
   /// rows of id 0 with ignored targets, and a rank may have no others.
   std::optional<std::int64_t> step_rows{};
   DocumentMask mask = DocumentMask::kOff;
+  /// Documents of a row are pairs of a chosen and a rejected answer. Needs masks and packed
+  /// sources.
+  bool pairs = false;
   SampleOrder sample_order = SampleOrder::kShuffled;
   std::uint64_t seed = 0;
   std::int64_t vocabulary = 0;  ///< the model's: ids must be below it
@@ -102,11 +118,11 @@ class BatchLoader {
 
   /// Fills the buffers for one pass of the step whose first row is global sample `first_sample`
   /// (step * G as long as G does not change); row r of sub-batch s takes sample first_sample +
-  /// first_sample_of(options, pass, s) + r. Returns how many targets are not ignored. Blocks while
-  /// the pool's threads read and sort. Throws IoError naming source, offset, id and both
-  /// vocabularies for an id outside of the model's vocabulary or the source's own, ShapeError for
-  /// buffers of another size, ConfigError for a pass or sample that does not exist. Called by one
-  /// thread at a time.
+  /// first_sample_of(options, pass, s) + r. Returns how many targets are not ignored, or of pairs
+  /// how many there are. Blocks while the pool's threads read and sort. Throws IoError naming
+  /// source, offset, id and both vocabularies for an id outside of the model's vocabulary or the
+  /// source's own, ShapeError for buffers of another size, ConfigError for a pass or sample that
+  /// does not exist. Called by one thread at a time.
   std::int64_t fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out);
 
  private:
@@ -114,7 +130,7 @@ class BatchLoader {
   struct Scratch {
     std::vector<std::int32_t> sorted;         ///< [B*T]
     std::vector<std::int64_t> document_ends;  ///< ends in the row at hand, from its start
-    std::int64_t valid_targets = 0;
+    std::int64_t valid = 0;                   ///< targets that are not ignored, or pairs
   };
   void check_sizes(const PassBuffers& out) const;
   std::int64_t fill_sub_batch(std::int64_t step_sample, std::int64_t first_row,

@@ -16,7 +16,8 @@ namespace strata {
 /// is what the first of them says that knows.
 class JoinedTokens final : public TokenSource {
  public:
-  /// Throws IoError if there are none, or if two of them are from different tokenizers.
+  /// Throws IoError if there are none, if two of them are from different tokenizers, or if some
+  /// have pairs and others not.
   explicit JoinedTokens(std::vector<std::unique_ptr<TokenSource>> parts);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -30,6 +31,7 @@ class JoinedTokens final : public TokenSource {
                         std::vector<std::int64_t>& ends) const override;
   [[nodiscard]] bool has_loss() const override { return has_loss_; }
   void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override;
+  [[nodiscard]] bool has_pairs() const override { return parts_.front()->has_pairs(); }
   [[nodiscard]] TokenPlace place_of(std::int64_t token) const override;
 
  private:

@@ -22,7 +22,7 @@ enum class Overlong : std::uint8_t {
 
 /// What packing made of a source.
 struct PackingCounts {
-  std::int64_t documents = 0;  ///< of the source
+  std::int64_t documents = 0;  ///< of the source; a pair of answers counts as one
   std::int64_t overlong = 0;   ///< of these: longer than a row
   std::int64_t dropped_tokens = 0;
   std::int64_t tokens = 0;   ///< in the rows, without padding
@@ -44,12 +44,13 @@ struct PackingOptions {
 /// The documents of a source, row by row. Which document gets where is a pure function of the
 /// source's document ends and the options: best fit by decreasing length; rows are numbered by
 /// their first document, and documents stand in a row as they do in the source. Padding has id 0
-/// and no loss, and is a document of its own. Keeps 12 bytes a document, and 8 a row; making it
+/// and no loss, and is a document of its own. A pair of answers is packed as one document, whose
+/// two ends are told. Keeps 12 bytes a document, and 8 a row; making it
 /// takes about 36 bytes a document more.
 class PackedTokens final : public TokenSource {
  public:
-  /// Reads all document ends. Throws IoError if the source knows none, or if no document is left,
-  /// and ConfigError for rows without tokens.
+  /// Reads all document ends. Throws IoError if the source knows none, if no document is left, or
+  /// for a pair without targets, and ConfigError for rows without tokens, or to cut pairs.
   PackedTokens(std::unique_ptr<TokenSource> source, const PackingOptions& options);
 
   [[nodiscard]] const PackingCounts& counts() const { return counts_; }
@@ -62,6 +63,7 @@ class PackedTokens final : public TokenSource {
   void document_ends_in(std::int64_t begin, std::int64_t end,
                         std::vector<std::int64_t>& ends) const override;
   [[nodiscard]] bool has_loss() const override { return true; }
+  [[nodiscard]] bool has_pairs() const override { return source_->has_pairs(); }
   void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override;
   /// Returns the place in the source, or "padding" and the token's index here.
   [[nodiscard]] TokenPlace place_of(std::int64_t token) const override;
@@ -77,6 +79,11 @@ class PackedTokens final : public TokenSource {
   static constexpr std::int64_t kPadding = -1;
 
   void list_documents(Overlong overlong);
+  void list_pairs();
+  void list_pair(std::int64_t begin, std::int64_t middle, std::int64_t end);
+  /// Calls `on_end` for the end of each document that the source tells.
+  template <class OnEnd>
+  void for_each_end(const OnEnd& on_end) const;
   void add_document(std::int64_t begin, std::int64_t end, Overlong overlong);
   void pack();
   template <class Take>
@@ -87,6 +94,7 @@ class PackedTokens final : public TokenSource {
   PackingCounts counts_;
   std::vector<std::int64_t> begins_;         ///< of documents in the source, row by row
   std::vector<std::int32_t> lengths_;        ///< of the same
+  std::vector<std::int32_t> chosen_;         ///< tokens of pairs' chosen answers; else empty
   std::vector<std::int64_t> row_documents_;  ///< the first document of each row, and their number
 };
 

@@ -50,7 +50,7 @@ struct RawTokenFormat {
 /// ids, zeros up to a multiple of 8, and for each document the index after its last token (u64,
 /// ascending). Version 1 has flags 0. Version 2 may have flag 1: between ids and ends stand the
 /// loss bits, one for each token, the lowest of a byte first, and zeros up to a multiple of 8
-/// bytes.
+/// bytes. Version 3 has flag 1 and flag 2: documents are pairs of a chosen and a rejected answer.
 class TokenFile final : public TokenSource {
  public:
   /// Opens a file. One that begins with strata's magic is read by its header, and `raw` is ignored;
@@ -74,6 +74,7 @@ class TokenFile final : public TokenSource {
                         std::vector<std::int64_t>& ends) const override;
   [[nodiscard]] bool has_loss() const override { return loss_bits_ != nullptr; }
   void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override;
+  [[nodiscard]] bool has_pairs() const override { return has_pairs_; }
 
   /// Returns how ids are stored.
   [[nodiscard]] TokenType type() const { return type_; }
@@ -92,6 +93,7 @@ class TokenFile final : public TokenSource {
   std::size_t tokens_offset_ = 0;                ///< bytes before the first id
   std::optional<std::int32_t> end_of_document_;  ///< only for a file without header
   bool document_begins_ = false;                 ///< of that id
+  bool has_pairs_ = false;
   TokenType type_ = TokenType::kU16;
   std::int64_t version_ = 0;  ///< 0 for a file without header
   std::int64_t size_ = 0;
@@ -102,8 +104,9 @@ class TokenFile final : public TokenSource {
 /// Writes a token file front to back under a temporary name beside `file`. Only publish() gives it
 /// its name; without it the destructor removes what was written. Document ends are kept in memory
 /// until then (8 bytes each), and so are the places where tokens whose loss counts meet others. The
-/// file has version 2 if `loss` was ever given, else version 1, which every reader of these files
-/// knows. Used by one thread; every member throws Error if writing fails.
+/// file has version 3 if it holds pairs, version 2 if `loss` was ever given, else version 1, which
+/// every reader of these files knows. Used by one thread; every member throws Error if writing
+/// fails.
 class TokenFileWriter {
  public:
   /// What the header says besides the counts.
@@ -128,6 +131,8 @@ class TokenFileWriter {
   void append(std::span<const std::int32_t> tokens, std::span<const std::uint8_t> loss);
   /// Ends the open document. A document without tokens is not counted.
   void end_document();
+  /// Says that the file holds pairs: documents with loss, chosen and rejected answers in turn.
+  void mark_pairs() { has_pairs_ = true; }
   /// Ends the open document, writes ends and header, and syncs. Only publish() may come after it.
   void close();
   /// Gives the closed file its name, replacing an older one.
@@ -149,6 +154,7 @@ class TokenFileWriter {
   std::unique_ptr<OutputFile> output_;
   std::unique_ptr<LossRuns> loss_;
   bool has_loss_ = false;
+  bool has_pairs_ = false;
   std::vector<std::uint64_t> document_ends_;
   std::int64_t tokens_ = 0;
   std::int64_t learnt_tokens_ = 0;

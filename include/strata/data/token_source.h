@@ -57,6 +57,9 @@ class TokenSource {
   /// Writes to `out`, for tokens [begin, begin + out.size()), 1 where the loss of predicting the
   /// token counts, and 0 where it does not. Throws as read does.
   virtual void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const;
+  /// Returns whether documents are pairs, each a chosen answer and then a rejected one to the same
+  /// prompt.
+  [[nodiscard]] virtual bool has_pairs() const { return false; }
   /// Returns where a token of [0, size()) comes from.
   [[nodiscard]] virtual TokenPlace place_of(std::int64_t token) const { return {name(), token}; }
 };

@@ -38,6 +38,7 @@ enum class InputFormat : std::uint8_t {
   kRecords,   ///< each line, or entry of a list, is an object of JSON: a conversation or document
   kShareGpt,  ///< as kRecords, and each is a conversation of ShareGPT's
   kAlpaca,    ///< as kRecords, and each is a task of Alpaca's
+  kPairs,     ///< as kRecords, and each has a chosen and a rejected answer
 };
 
 /// A document that was encoded.
@@ -45,7 +46,8 @@ struct EncodedDocument {
   std::string name;  ///< the file, for a record with its line
   std::span<const std::int32_t> ids;
   std::span<const std::uint8_t>
-      loss;  ///< for each id, 0 if its loss does not count; empty: it does
+      loss;                ///< for each id, 0 if its loss does not count; empty: it does
+  std::size_t chosen = 0;  ///< ids of a pair's chosen answer, which come first; 0: it is no pair
 };
 
 /// What to tokenize, and where to.
