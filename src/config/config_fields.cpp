@@ -254,6 +254,9 @@ void RunConfig::fields(FieldList& f) {
         "Low-rank adapters (LoRA): with this section they alone are trained, and the weights of "
         "`model` stay as they are ([adapters](adapters.md)). Names are those of PEFT.");
   f.add("data", data, "Token files, and how rows are cut out of them.");
+  f.add("train", train,
+        "What the loss is: that of tokens, or of pairs of a chosen and a rejected answer "
+        "([preferences](preferences.md)).");
   f.add("schedule", schedule,
         "How a step is divided into passes and sub-batches, and what of it is where. Only `rows`, "
         "`sub_batches` and `passes` change how many tokens a step has; the others trade memory for "

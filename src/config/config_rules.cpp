@@ -269,6 +269,7 @@ void RunConfig::validate(std::string_view source) const {
   model.llama.validate(problems, "model.");
   check_backend(*this, run.backend, problems);
   check_data(*this, Rules(problems, "data"));
+  check_train(*this, problems);
   check_schedule(*this, Rules(problems, "schedule"));
   check_optimizer(counted, Rules(problems, "optimizer"));
   check_gradient_ring(*this, Rules(problems, "optimizer"));

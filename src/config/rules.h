@@ -25,6 +25,8 @@ class Rules {
   std::string prefix_;
 };
 
+/// Checks the section train, and what pairs of answers need of others.
+void check_train(const RunConfig& c, ConfigProblems& problems);
 /// Checks the section schedule: how a step is divided and what of it is where.
 void check_schedule(const RunConfig& c, Rules r);
 /// Checks the section optimizer.

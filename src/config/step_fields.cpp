@@ -5,6 +5,36 @@
 
 namespace strata {
 
+void TrainSection::fields(FieldList& f) {
+  f.choice("objective", objective, kObjectiveNames,
+           "Says what is trained: sft lowers the loss of each token; the others learn from pairs "
+           "to prefer chosen answers to rejected ones. dpo and ipo compare with the model without "
+           "adapters, so they need the section adapter; simpo and orpo compare with nothing and "
+           "train adapters or all weights. Set it for token files of pairs.");
+  f.add("beta", beta,
+        "Scales how far answers may move from the reference: lower values let them move further. "
+        "Of simpo it scales the margin, of orpo the loss of the odds ratio beside that of the "
+        "chosen answer. null takes 0.1, for simpo 2.")
+      .above(0, "null takes the usual one");
+  f.add("gamma", gamma,
+        "Sets the margin by which simpo wants the reward of chosen answers to be above that of "
+        "rejected ones; null takes 1. Raise it, to at most beta, to part them further.")
+      .at_least(0);
+  f.add("label_smoothing", label_smoothing,
+        "Says which share of the pairs is taken to have its answers the wrong way round, for dpo "
+        "and simpo, up to 0.5. Raise it where the labels are noisy.")
+      .from(0, 0.5);
+}
+
+std::optional<PreferenceRule> TrainSection::rule() const {
+  if (!objective) return std::nullopt;
+  const bool simpo = *objective == Preference::kSimpo;
+  return PreferenceRule{.objective = *objective,
+                        .beta = beta.value_or(simpo ? 2 : 0.1),
+                        .gamma = simpo ? gamma.value_or(1) : 0,
+                        .label_smoothing = label_smoothing};
+}
+
 void ScheduleSection::fields(FieldList& f) {
   f.add("rows", rows,
         "Says how many rows a sub-batch has, which is what an operator sees at once. Lower it, and "

@@ -8,6 +8,7 @@
 
 #include "config/rules.h"
 #include "strata/ops/moment_codes.h"
+#include "strata/ops/preference.h"
 
 namespace strata {
 
@@ -28,6 +29,36 @@ void check_int8(const ScheduleSection& s, Rules& r) {
 }
 
 }  // namespace
+
+void check_train(const RunConfig& c, ConfigProblems& problems) {
+  const TrainSection& t = c.train;
+  Rules r(problems, "train");
+  const bool has_margin = t.objective == Preference::kDpo || t.objective == Preference::kSimpo;
+  r.refuse_if(!t.objective && t.beta, "beta",
+              "belongs to an objective of preferences; set train.objective or leave it out");
+  r.refuse_if(t.gamma && t.objective != Preference::kSimpo, "gamma",
+              "belongs to train.objective \"simpo\"; leave it out");
+  r.refuse_if(t.label_smoothing != 0 && !has_margin, "label_smoothing",
+              "belongs to train.objective \"dpo\" and \"simpo\"; leave it out");
+  const std::optional<PreferenceRule> rule = t.rule();
+  if (!rule) return;
+  r.refuse_if(rule->needs_reference() && !c.adapter, "objective",
+              "compares with the model without adapters, and the run has none; add the section "
+              "adapter, or take \"simpo\" or \"orpo\", which need no reference");
+  r.refuse_if(rule->needs_reference() && c.adapter && !c.adapter->path.empty(), "objective",
+              "would compare with the model without the adapters of adapter.path, not with what "
+              "they have learnt; export the merged model, name it by model.path, and leave "
+              "adapter.path out");
+  Rules data(problems, "data");
+  data.refuse_if(c.data.synthetic, "synthetic",
+                 "has no pairs of answers, which train.objective needs; name a token file of them");
+  data.refuse_if(!c.data.packing, "packing",
+                 "must be true with this train.objective, whose pairs stay in a row");
+  data.refuse_if(c.data.overlong != Overlong::kDrop, "overlong",
+                 "must be \"drop\" with this train.objective: a pair cannot be cut");
+  data.refuse_if(c.data.sequence_length % PreferenceLoss::kFigures != 0, "sequence_length",
+                 "must be a multiple of 4 with this train.objective; change it by up to 3");
+}
 
 void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;

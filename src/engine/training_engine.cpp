@@ -29,7 +29,9 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
       gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),
                  arenas_, s.gradient_slots),
       batches_(s.batch, arenas_),
-      losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
+      losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_,
+              s.sizes.preference ? LossKind::kPairs : LossKind::kTokens),
+      preference_(take_preference(s, arenas_)),
       optimizer_({state_, weights_, parts.world, *parts.backend.kernels,
                   parts.backend.host_kernels(), arenas_, *parts.backend.pool},
                  s.optimizer,
@@ -44,7 +46,7 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
       model_(s.spec, s.sizes, *parts.backend.kernels, arenas_),
       samples_begin_(arenas_.arena(Space::kPinned).used()),
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
-                s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
+                s.walk, device_.stream(Lane::kCompute), boundary_gradients_, preference_) {
   static_cast<void>(take_sample_memory(s, arenas_));
   if (s.fp8_metrics_every > 0) fp8_counts_.emplace(fp8_count_rows(s.walk.layers), arenas_);
   draws_.reserve(static_cast<std::size_t>(s.batch.batch.sub_batches));

@@ -35,6 +35,7 @@ void TrainingLayout::list_fixed_memory() {
   GradientStore::Memory(*model, state, gradient_slots, plan);
   BatchStore::Memory(batch, plan);
   LossStore::Memory(batch.batch.pass_tokens(), accumulator_of(sizes.compute), plan);
+  static_cast<void>(take_preference(*this, plan));
   Optimizer::Memory(*model, state, plan);
   static_cast<void>(take_boundary_gradients(activations, plan));
   static_cast<void>(Llama::Memory::rope_tables(spec, sizes, plan));

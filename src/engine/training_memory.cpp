@@ -1,4 +1,4 @@
-// Takes boundary gradients, and the pinned memory of samples.
+// Takes boundary gradients, the memory of a reference, and the pinned memory of samples.
 
 #include "engine/training_memory.h"
 
@@ -11,6 +11,17 @@ std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape, Al
                                       {shape.cell_tokens, shape.hidden}));
   });
   return gradients;
+}
+
+PreferenceStream take_preference(const TrainingLayout& layout, Allocator& memory) {
+  PreferenceStream stream{.pairs = layout.sizes.preference.has_value()};
+  if (!layout.has_reference()) return stream;
+  const ActivationShape& shape = layout.activations;
+  stream.spare =
+      memory.tensor(Space::kDevice, "reference", shape.dtype, {shape.cell_tokens, shape.hidden});
+  stream.losses = memory.tensor(Space::kDevice, "reference", accumulator_of(shape.dtype),
+                                {shape.cells * shape.cell_tokens});
+  return stream;
 }
 
 std::byte* take_sample_memory(const TrainingLayout& layout, Allocator& memory) {

@@ -8,6 +8,7 @@
 
 #include "strata/device/allocator.h"
 #include "strata/engine/training_layout.h"
+#include "strata/schedule/schedule.h"
 
 namespace strata {
 
@@ -15,6 +16,8 @@ namespace strata {
 /// have no data from an allocator that only counts.
 [[nodiscard]] std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape,
                                                               Allocator& memory);
+/// Returns what the loss reads beside the model, with the memory of a reference if there is one.
+[[nodiscard]] PreferenceStream take_preference(const TrainingLayout& layout, Allocator& memory);
 /// Returns the pinned memory of samples, or null if the run takes none.
 std::byte* take_sample_memory(const TrainingLayout& layout, Allocator& memory);
 

@@ -40,7 +40,7 @@ ConstTensorView Llama::last_logits() const {
 }
 
 /// Runs norm, logits and loss of the chunk of tokens that begins at `begin`, and with a
-/// `grad_scale` the gradient of logits, in their place if nothing caps them.
+/// `grad_scale`, [1] or [N] A, the gradient of logits, in their place if nothing caps them.
 Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                                    const CellBatch& batch, std::int64_t begin,
                                    ConstTensorView grad_scale, ConstTensorView x, TensorView loss) {
@@ -71,9 +71,10 @@ Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
   if (capped) {
     run(SoftCapForward{.x = chunk.logits, .y = chunk.logits, .cap = spec_.logits_cap});
   }
+  const bool scaled_each = grad_scale && grad_scale.elements() > 1;
   run(CrossEntropy{.logits = chunk.logits,
                    .targets = batch.targets.slice_rows(begin, count),
-                   .grad_scale = grad_scale,
+                   .grad_scale = scaled_each ? grad_scale.slice_rows(begin, count) : grad_scale,
                    .loss = loss.slice_rows(begin, count),
                    .lse = s.head_lse.slice_rows(0, count),
                    .d_logits = chunk.d_logits});
@@ -84,11 +85,10 @@ Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
   return chunk;
 }
 
-void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
-                                  const CellBatch& batch, ConstTensorView grad_scale,
-                                  ConstTensorView x, TensorView d, TensorView loss,
-                                  const Tag& tag) {
-  const CellRunner run(kernels_, compute, tag);
+/// Goes over the chunks of a cell forward and backward.
+void Llama::head_sweep_back(const CellRunner& run, const HeadWeights& w, const HeadGradients& dw,
+                            const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
+                            TensorView d, TensorView loss) {
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
     const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
     const TensorView dn = memory_.scratch.head_dn.slice_rows(0, c.count);
@@ -104,6 +104,43 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
                         .workspace = memory_.scratch.norm_partials,
                         .offset = spec_.norm_offset});
   }
+}
+
+void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
+                                  const CellBatch& batch, ConstTensorView grad_scale,
+                                  ConstTensorView x, TensorView d, TensorView loss,
+                                  const Tag& tag) {
+  head_sweep_back(CellRunner(kernels_, compute, tag), w, dw, batch, grad_scale, x, d, loss);
+}
+
+/// Makes figures of the losses of tokens and, with a `grad_scale`, the factors of their gradients.
+void Llama::preference_loss(const CellRunner& run, const CellBatch& batch,
+                            ConstTensorView grad_scale, const PairOutputs& pairs) const {
+  const LlamaScratch& s = memory_.scratch;
+  run(PreferenceLoss{.token_loss = s.head_token_loss,
+                     .reference = pairs.reference,
+                     .targets = batch.targets,
+                     .pairs = batch.pairs,
+                     .grad_scale = grad_scale,
+                     .figures = pairs.figures,
+                     .token_scale = grad_scale ? s.head_token_scale : TensorView(),
+                     .rule = sizes_.preference.value()});
+}
+
+void Llama::head_preference(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
+                            const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
+                            TensorView d, const PairOutputs& pairs, const Tag& tag) {
+  const LlamaScratch& s = memory_.scratch;
+  const CellRunner run(kernels_, compute, tag);
+  head_forward(compute, w, batch, x, s.head_token_loss, tag);
+  preference_loss(run, batch, grad_scale, pairs);
+  head_sweep_back(run, w, dw, batch, s.head_token_scale, x, d, s.head_token_loss);
+}
+
+void Llama::head_preference_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
+                                    ConstTensorView x, const PairOutputs& pairs, const Tag& tag) {
+  head_forward(compute, w, batch, x, memory_.scratch.head_token_loss, tag);
+  preference_loss(CellRunner(kernels_, compute, tag), batch, {}, pairs);
 }
 
 void Llama::head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,

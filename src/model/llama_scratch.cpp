@@ -86,6 +86,10 @@ LlamaScratch::LlamaScratch(const ModelSpec& spec, const LlamaSizes& z, Allocator
   if (spec.logits_cap > 0) head_d_logits = make("scratch.d_logits", x, logits);
   head_rstd = make("scratch.head_rstd", a, {z.head_chunk});
   head_lse = make("scratch.head_lse", a, {z.head_chunk});
+  if (z.preference) {
+    head_token_loss = make("scratch.token_loss", a, {n});
+    head_token_scale = make("scratch.token_scale", a, {n});
+  }
   fp8 = Fp8Scratch(spec, n, memory);
 }
 

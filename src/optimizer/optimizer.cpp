@@ -95,9 +95,15 @@ void Optimizer::require_finite(BlockId block, const Tag& tag) {
 
 /// Runs as a host task: sums over blocks and ranks, has the step judged, and tells everybody.
 void Optimizer::decide() {
-  std::array<double, 2> sums{norms_.sum(), judge_.loss_sum()};
+  const LossSums& losses = judge_.loss_sums();
+  std::array<double, 5> sums{norms_.sum(), losses.loss, losses.chosen_reward,
+                             losses.rejected_reward, losses.preferred};
   world_.all_reduce_sum(sums, Channel::kHost);
-  StepOutcome outcome = judge_.decide({.squared_norm = sums[0], .loss = sums[1]});
+  StepOutcome outcome = judge_.decide({.squared_norm = sums[0],
+                                       .losses = {.loss = sums[1],
+                                                  .chosen_reward = sums[2],
+                                                  .rejected_reward = sums[3],
+                                                  .preferred = sums[4]}});
   if (options_.timing != UpdateTiming::kOnArrival) {
     set_scalars(judge_.clip_factor(outcome.grad_norm), outcome.applied);
   }

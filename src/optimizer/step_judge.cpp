@@ -11,7 +11,7 @@ namespace strata {
 
 void StepJudge::begin(const StepPlan& plan) {
   step_ = plan;
-  loss_sum_ = 0;
+  loss_sums_ = {};
 }
 
 /// Is called where a step that cannot be skipped turns out bad. Returns true if nothing needs to be
@@ -21,9 +21,9 @@ bool StepJudge::gives_up() {
   return given_up_;
 }
 
-void StepJudge::add_loss(double sum) {
-  loss_sum_ += sum;
-  if (!on_arrival() || std::isfinite(sum) || gives_up()) return;
+void StepJudge::add_loss(const LossSums& sums) {
+  loss_sums_ += sums;
+  if (!on_arrival() || std::isfinite(sums.loss) || gives_up()) return;
   throw NumericalError("step " + std::to_string(step_.number()) +
                        ": the loss is not finite; no weight was changed in this step "
                        "(lower optimizer.lr, or check the data)");
@@ -47,7 +47,13 @@ StepOutcome StepJudge::decide(const StepSums& sums) {
                       .lr = step_.lr,
                       .bad = {},
                       .history = {}};
-  if (step_.valid_tokens > 0) outcome.loss = sums.loss / static_cast<double>(step_.valid_tokens);
+  if (step_.valid_tokens > 0) {
+    const auto count = static_cast<double>(step_.valid_tokens);
+    outcome.loss = sums.losses.loss / count;
+    outcome.chosen_reward = sums.losses.chosen_reward / count;
+    outcome.rejected_reward = sums.losses.rejected_reward / count;
+    outcome.preferred = sums.losses.preferred / count;
+  }
   outcome.bad = what_is_bad(outcome.loss.value_or(0), outcome.grad_norm, history_.statistics,
                             options_.outliers);
   const bool good = outcome.bad.empty();

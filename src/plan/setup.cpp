@@ -57,7 +57,8 @@ BatchStoreShape batch_shape(const RunConfig& given) {
                     .sub_batches = schedule.sub_batches},
           .mask = given.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff,
           .scale = accumulator_of(given.run.dtype),
-          .host_slots = to_int(2 * schedule.passes)};
+          .host_slots = to_int(2 * schedule.passes),
+          .pairs = given.train.objective.has_value()};
 }
 
 /// Returns a setup without its plan: what the config and the choices say, and no limit changes.
@@ -133,7 +134,8 @@ LlamaSizes llama_sizes(const RunConfig& config) {
           .row_tokens = config.data.sequence_length,
           .cell_tokens = cell_tokens,
           .head_chunk = std::min(cell_tokens, head_chunk),
-          .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast};
+          .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast,
+          .preference = config.train.rule()};
 }
 
 Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {

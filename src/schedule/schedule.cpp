@@ -9,8 +9,12 @@
 namespace strata {
 
 Schedule::Schedule(const Stores& stores, const Walk& walk, Stream& compute,
-                   std::vector<TensorView> boundary_gradients)
-    : s_(stores), walk_(walk), compute_(compute), d_(std::move(boundary_gradients)) {}
+                   std::vector<TensorView> boundary_gradients, const PreferenceStream& preference)
+    : s_(stores),
+      walk_(walk),
+      compute_(compute),
+      d_(std::move(boundary_gradients)),
+      preference_(preference) {}
 
 void Schedule::step(const StepPlan& plan, const std::vector<int>& slots) {
   s_.optimizer.begin_step(plan, {.phase = "update"});
@@ -64,11 +68,61 @@ void Schedule::layer_forward(int layer, const BatchLease& batch, int pass) {
     s_.activations.prefetch(tag);
     ActivationLease y = s_.activations.produce(layer + 1, cell, compute_);
     KeptLease kept = s_.kept.fill(layer, cell, compute_);
+    if (preference_.spare) {
+      reference_layer(layer, weights.views.layer, tokens, x.x, kept.activations, tag);
+    }
     s_.model.layer_forward(compute_, layer, weights.views.layer, tokens, x.x, kept.activations, y.x,
                            tag);
     s_.kept.keep(std::move(kept), tag);
     s_.activations.keep(std::move(y), tag);
   }
+}
+
+/// Runs a cell of the reference through a layer, in the places that the cell itself writes next.
+/// Both share the output of the embedding, `x` of the first layer.
+void Schedule::reference_layer(int layer, const LayerWeights& weights, const CellBatch& tokens,
+                               const TensorView& x, const KeptActivations& scratch,
+                               const Tag& tag) {
+  LayerWeights base = weights;
+  base.adapters = {};
+  CellBatch undropped = tokens;
+  undropped.draws.reset();
+  const TensorView& input = layer == 0 ? x : reference_boundary(layer, tag.cell);
+  s_.model.layer_forward(compute_, layer, base, undropped, input, scratch,
+                         reference_boundary(layer + 1, tag.cell), tag);
+}
+
+/// Returns where the reference has a boundary from 1 on. There is one place more than cells: a cell
+/// goes where the one before it came from, and the first one to the place that is free.
+const TensorView& Schedule::reference_boundary(int boundary, int cell) const {
+  const int places = walk_.cells + 1;
+  const int at = ((cell - (boundary - 1)) % places + places) % places;
+  return at < walk_.cells ? d_[static_cast<std::size_t>(at)] : preference_.spare;
+}
+
+/// Takes the reference's losses of all cells, whose places then become those of gradients.
+void Schedule::reference_head(const HeadWeights& weights, const BatchLease& batch,
+                              const Tag& unit_tag) {
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    Tag tag = unit_tag;
+    tag.cell = cell;
+    const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
+    const std::int64_t n = tokens.ids.elements();
+    s_.model.head_forward(compute_, weights, tokens, reference_boundary(walk_.layers, cell),
+                          preference_.losses.slice_rows(cell * n, n), tag);
+  }
+}
+
+/// Returns what the head makes of a cell's pairs, in the cell's part of a slot of losses.
+PairOutputs Schedule::pair_outputs(const TensorView& losses, int cell) const {
+  const std::int64_t n = losses.elements() / walk_.cells;
+  const TensorView own = losses.slice_rows(cell * n, n);
+  PairOutputs pairs{
+      .reference = {},
+      .figures = TensorView(own.data, own.dtype,
+                            Shape{n / PreferenceLoss::kFigures, PreferenceLoss::kFigures})};
+  if (preference_.spare) pairs.reference = preference_.losses.slice_rows(cell * n, n);
+  return pairs;
 }
 
 /// Final norm, logits, loss and their backward in one visit: full logits never exist.
@@ -78,6 +132,7 @@ void Schedule::head(const BatchLease& batch, int pass) {
   const UnitLease weights = acquire(unit, {.phase = "head", .pass = pass});
   GradientLease gradients = s_.gradients.acquire(unit, compute_, unit_tag);
   LossStore::LossLease losses = s_.losses.acquire(compute_);
+  if (preference_.spare) reference_head(weights.views.head, batch, unit_tag);
   for (int cell = 0; cell < walk_.cells; ++cell) {
     const Tag tag{"head", pass, unit.value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
@@ -85,15 +140,22 @@ void Schedule::head(const BatchLease& batch, int pass) {
     const ActivationLease x = s_.activations.acquire(walk_.layers, cell, compute_, tag);
     s_.activations.prefetch(tag);
     s_.kept.prefetch(tag);
+    const TensorView& d = d_[static_cast<std::size_t>(cell)];
+    if (preference_.pairs) {
+      s_.model.head_preference(compute_, weights.views.head, gradients.views.head, tokens,
+                               batch.grad_scale, x.x, d, pair_outputs(losses.loss, cell), tag);
+      continue;
+    }
     s_.model.head_forward_backward(compute_, weights.views.head, gradients.views.head, tokens,
-                                   batch.grad_scale, x.x, d_[static_cast<std::size_t>(cell)],
-                                   losses.loss.slice_rows(cell * n, n), tag);
+                                   batch.grad_scale, x.x, d, losses.loss.slice_rows(cell * n, n),
+                                   tag);
   }
   // Forward has loaded what it needed. Updates that no load has asked for are due before the loss,
   // because the host lane goes on to the numbers of this step with it.
   s_.optimizer.submit_updates({.phase = "update"});
-  s_.losses.deliver(std::move(losses), unit_tag,
-                    [&optimizer = s_.optimizer](double sum) { optimizer.add_loss(sum); });
+  s_.losses.deliver(std::move(losses), unit_tag, [&optimizer = s_.optimizer](const LossSums& sums) {
+    optimizer.add_loss(sums);
+  });
   offload(std::move(gradients), pass);
 }
 
@@ -140,7 +202,7 @@ void Schedule::offload(GradientLease gradients, int pass) {
   }
 }
 
-void Schedule::evaluate(int slot, std::function<void(double)> receive) {
+void Schedule::evaluate(int slot, std::function<void(const LossSums&)> receive) {
   const Tag pass_tag{.phase = "evaluate", .pass = 0};
   announce(Extent::kForward);
   const BatchLease batch = s_.batches.upload(slot, compute_, pass_tag);
@@ -148,15 +210,28 @@ void Schedule::evaluate(int slot, std::function<void(double)> receive) {
   for (int layer = 0; layer < walk_.layers; ++layer) layer_forward(layer, batch, 0);
   const UnitLease weights = acquire(walk_.head(), pass_tag);
   LossStore::LossLease losses = s_.losses.acquire(compute_);
+  evaluate_head(batch, weights, losses.loss);
+  s_.losses.deliver(std::move(losses), pass_tag, std::move(receive));
+}
+
+void Schedule::evaluate_head(const BatchLease& batch, const UnitLease& weights,
+                             const TensorView& losses) {
+  if (preference_.spare) {
+    reference_head(weights.views.head, batch, {"evaluate", 0, walk_.head().value(), -1});
+  }
   for (int cell = 0; cell < walk_.cells; ++cell) {
     const Tag tag{"evaluate", 0, walk_.head().value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
     const std::int64_t n = tokens.ids.elements();
     const ActivationLease x = s_.activations.acquire(walk_.layers, cell, compute_, tag);
-    s_.model.head_forward(compute_, weights.views.head, tokens, x.x,
-                          losses.loss.slice_rows(cell * n, n), tag);
+    if (preference_.pairs) {
+      s_.model.head_preference_forward(compute_, weights.views.head, tokens, x.x,
+                                       pair_outputs(losses, cell), tag);
+      continue;
+    }
+    s_.model.head_forward(compute_, weights.views.head, tokens, x.x, losses.slice_rows(cell * n, n),
+                          tag);
   }
-  s_.losses.deliver(std::move(losses), pass_tag, std::move(receive));
 }
 
 }  // namespace strata

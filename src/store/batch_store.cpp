@@ -28,7 +28,9 @@ BatchStore::Offsets BatchStore::offsets(const BatchStoreShape& shape) {
   o.positions = o.targets + tokens * 4;
   o.segments = o.positions + tokens * 4;
   o.order = o.segments + segments * 4;
-  o.scale = round_up(o.order + tokens * 4, 8);
+  o.pairs = o.order + tokens * 4;
+  const std::int64_t pairs = shape.pairs ? shape.batch.sub_batches * pair_entries(shape.batch) : 0;
+  o.scale = round_up(o.pairs + static_cast<std::size_t>(pairs * kPairColumns) * 4, 8);
   o.total = o.scale + 8;
   return o;
 }
@@ -49,6 +51,7 @@ BatchStore::BatchStore(const BatchStoreShape& shape, Arenas& arenas)
       segment_counts_(static_cast<std::size_t>(shape.host_slots),
                       std::vector<std::int64_t>(static_cast<std::size_t>(shape.batch.sub_batches))),
       draws_(static_cast<std::size_t>(shape.host_slots)) {
+  if (shape.pairs) pair_counts_ = segment_counts_;
   for (std::vector<TokenDraws>& draws : draws_) {
     draws.reserve(static_cast<std::size_t>(shape.batch.sub_batches));
   }
@@ -62,13 +65,20 @@ PassBuffers BatchStore::host(int slot) {
                       {.phase = "data"});
   std::vector<std::int64_t>& counts = segment_counts_[s];
   std::ranges::fill(counts, segment_entries(shape_.batch, shape_.mask));
+  if (shape_.pairs) std::ranges::fill(pair_counts_[s], 0);
   draws_[s].clear();
-  return {.ids = ints(base, offsets_.ids, offsets_.targets),
-          .targets = ints(base, offsets_.targets, offsets_.positions),
-          .positions = ints(base, offsets_.positions, offsets_.segments),
-          .segments = ints(base, offsets_.segments, offsets_.order),
-          .order = ints(base, offsets_.order, offsets_.order + (offsets_.targets - offsets_.ids)),
-          .segment_counts = counts};
+  PassBuffers buffers{.ids = ints(base, offsets_.ids, offsets_.targets),
+                      .targets = ints(base, offsets_.targets, offsets_.positions),
+                      .positions = ints(base, offsets_.positions, offsets_.segments),
+                      .segments = ints(base, offsets_.segments, offsets_.order),
+                      .order = ints(base, offsets_.order, offsets_.pairs),
+                      .segment_counts = counts};
+  if (!shape_.pairs) return buffers;
+  const auto entries = static_cast<std::size_t>(shape_.batch.sub_batches *
+                                                pair_entries(shape_.batch) * kPairColumns);
+  buffers.pairs = ints(base, offsets_.pairs, offsets_.pairs + entries * 4);
+  buffers.pair_counts = pair_counts_[s];
+  return buffers;
 }
 
 void BatchStore::set_grad_scale(int slot, double scale) {
@@ -115,6 +125,12 @@ BatchLease BatchStore::view(Lease lease, std::size_t host_slot) const {
         DType::kI32, Shape{segment_counts[static_cast<std::size_t>(c)], kSegmentColumns});
     cell.segments.self_attention = true;
     cell.segments.uniform_length = shape_.mask == DocumentMask::kOff ? shape_.batch.tokens : 0;
+    if (shape_.pairs) {
+      const std::int64_t begin = c * pair_entries(shape_.batch) * kPairColumns;
+      cell.pairs = ConstTensorView(
+          base + offsets_.pairs + static_cast<std::size_t>(begin) * 4, DType::kI32,
+          Shape{pair_counts_[host_slot][static_cast<std::size_t>(c)], kPairColumns});
+    }
     if (!draws.empty()) cell.draws = draws.at(static_cast<std::size_t>(c));
     batch.cells.push_back(cell);
   }

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "strata/ops/preference.h"
+
 namespace strata {
 
 namespace {
@@ -20,14 +22,38 @@ double sum_in_order(const T* values, std::int64_t count) {
   return sum;
 }
 
+/// Returns the sums of columns of figures, in the order of pairs.
+template <class T>
+LossSums sum_of_pairs(const T* figures, std::int64_t count) {
+  LossSums sums;
+  for (const T* row = figures; row + PreferenceLoss::kFigures <= figures + count;
+       row += PreferenceLoss::kFigures) {
+    sums += {.loss = static_cast<double>(row[0]),
+             .chosen_reward = static_cast<double>(row[1]),
+             .rejected_reward = static_cast<double>(row[2]),
+             .preferred = static_cast<double>(row[3])};
+  }
+  return sums;
+}
+
+template <class T>
+LossSums sums_of(LossKind kind, const ConstTensorView& losses) {
+  if (kind == LossKind::kPairs) return sum_of_pairs(losses.as<T>(), losses.elements());
+  return {.loss = sum_in_order(losses.as<T>(), losses.elements())};
+}
+
 }  // namespace
 
 LossStore::Memory::Memory(std::int64_t tokens, DType dtype, Allocator& memory)
     : device(memory, Space::kDevice, "loss", kSlots, loss_bytes(tokens, dtype)),
       host(memory, Space::kPinned, "loss", kSlots, loss_bytes(tokens, dtype)) {}
 
-LossStore::LossStore(std::int64_t tokens, DType dtype, Arenas& arenas)
-    : tokens_(tokens), dtype_(dtype), device_(arenas.device()), memory_(tokens, dtype, arenas) {}
+LossStore::LossStore(std::int64_t tokens, DType dtype, Arenas& arenas, LossKind kind)
+    : tokens_(tokens),
+      dtype_(dtype),
+      kind_(kind),
+      device_(arenas.device()),
+      memory_(tokens, dtype, arenas) {}
 
 LossStore::LossLease LossStore::acquire(Stream& compute) {
   Lease lease = memory_.device.fill(memory_.device.oldest(), 0, compute);
@@ -35,7 +61,8 @@ LossStore::LossLease LossStore::acquire(Stream& compute) {
   return {std::move(lease), loss};
 }
 
-void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(double)> receive) {
+void LossStore::deliver(LossLease from, const Tag& tag,
+                        std::function<void(const LossSums&)> receive) {
   Stream& out = device_.stream(Lane::kOut);
   Stream& host = device_.stream(Lane::kHost);
   from.lease.filled();
@@ -47,9 +74,9 @@ void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(doubl
   landed.use(host);
   host.host_task(
       "sum_loss", [&] { return Accesses({loss.bytes()}, {}); }, tag,
-      [loss, receive = std::move(receive)] {
-        receive(loss.dtype == DType::kF64 ? sum_in_order(loss.as<double>(), loss.elements())
-                                          : sum_in_order(loss.as<float>(), loss.elements()));
+      [loss, kind = kind_, receive = std::move(receive)] {
+        receive(loss.dtype == DType::kF64 ? sums_of<double>(kind, loss)
+                                          : sums_of<float>(kind, loss));
       });
 }
 

@@ -28,7 +28,8 @@ std::string format_time(std::time_t when) {
 
 /// The figures of a line, or their names, as texts.
 struct Columns {
-  std::string step, tokens, loss, norm, lr, tokens_per_s, targets_per_s, mfu, attended, left, end;
+  std::string step, tokens, loss, margin, preferred, norm, lr, tokens_per_s, targets_per_s, mfu,
+      attended, left, end;
 };
 
 std::string layout(const Columns& c, const ProgressGoal& goal) {
@@ -40,8 +41,10 @@ std::string layout(const Columns& c, const ProgressGoal& goal) {
   if (goal.has_targets) rates += fmt::format("{:>9}  ", c.targets_per_s);
   if (goal.has_mfu) rates += fmt::format("{:>5}  ", c.mfu);
   if (goal.has_mfu && goal.has_masks) rates += fmt::format("{:>8}  ", c.attended);
-  return fmt::format("{:>{}}  {:>{}}  {:>8}  {:>9}  {:>8}  {}{:>6}  {}", c.step, step_width,
-                     c.tokens, tokens_width, c.loss, c.norm, c.lr, rates, c.left, c.end);
+  std::string loss = fmt::format("{:>8}", c.loss);
+  if (goal.has_pairs) loss += fmt::format("  {:>8}  {:>9}", c.margin, c.preferred);
+  return fmt::format("{:>{}}  {:>{}}  {}  {:>9}  {:>8}  {}{:>6}  {}", c.step, step_width, c.tokens,
+                     tokens_width, loss, c.norm, c.lr, rates, c.left, c.end);
 }
 
 }  // namespace
@@ -61,6 +64,8 @@ void Progress::add(const StepMetrics& m) {
   tokens_ += m.tokens;
   if (!m.loss) return;
   line_loss_ += *m.loss;
+  line_margin_ += m.reward_margin;
+  line_preferred_ += m.preferred;
   ++line_steps_;
 }
 
@@ -96,6 +101,8 @@ std::string Progress::header() const {
   return layout({.step = "step",
                  .tokens = "tokens",
                  .loss = "loss",
+                 .margin = "margin",
+                 .preferred = "preferred",
                  .norm = "grad norm",
                  .lr = "lr",
                  .tokens_per_s = "tokens/s",
@@ -111,24 +118,28 @@ std::string Progress::line(std::time_t now) const {
   const double seconds = sum(&Step::seconds);
   const auto per_second = [&](double amount) { return seconds > 0 ? amount / seconds : 0.0; };
   const double left_s = eta_s();
-  return layout({.step = fmt::format("{}/{}", last_.step, goal_.steps),
-                 .tokens = format_count(goal_.tokens_before + tokens_),
-                 .loss = line_steps_ > 0
-                             ? fmt::format("{:.4f}", line_loss_ / static_cast<double>(line_steps_))
-                             : "-",
-                 .norm = fmt::format("{:.4g}", last_.grad_norm),
-                 .lr = fmt::format("{:.2e}", last_.lr),
-                 .tokens_per_s = format_count(std::llround(per_second(sum(&Step::tokens)))),
-                 .targets_per_s = format_count(std::llround(per_second(sum(&Step::targets)))),
-                 .mfu = fmt::format("{:.1f}%", 100 * per_second(sum(&Step::mfu_seconds))),
-                 .attended = fmt::format("{:.1f}%", 100 * per_second(sum(&Step::attended_seconds))),
-                 .left = format_duration(left_s),
-                 .end = format_time(now + static_cast<std::time_t>(left_s))},
-                goal_);
+  const auto mean = [&](double line_sum) { return line_sum / static_cast<double>(line_steps_); };
+  return layout(
+      {.step = fmt::format("{}/{}", last_.step, goal_.steps),
+       .tokens = format_count(goal_.tokens_before + tokens_),
+       .loss = line_steps_ > 0 ? fmt::format("{:.4f}", mean(line_loss_)) : "-",
+       .margin = line_steps_ > 0 ? fmt::format("{:.4f}", mean(line_margin_)) : "-",
+       .preferred = line_steps_ > 0 ? fmt::format("{:.1f}%", 100 * mean(line_preferred_)) : "-",
+       .norm = fmt::format("{:.4g}", last_.grad_norm),
+       .lr = fmt::format("{:.2e}", last_.lr),
+       .tokens_per_s = format_count(std::llround(per_second(sum(&Step::tokens)))),
+       .targets_per_s = format_count(std::llround(per_second(sum(&Step::targets)))),
+       .mfu = fmt::format("{:.1f}%", 100 * per_second(sum(&Step::mfu_seconds))),
+       .attended = fmt::format("{:.1f}%", 100 * per_second(sum(&Step::attended_seconds))),
+       .left = format_duration(left_s),
+       .end = format_time(now + static_cast<std::time_t>(left_s))},
+      goal_);
 }
 
 void Progress::begin_line() {
   line_loss_ = 0;
+  line_margin_ = 0;
+  line_preferred_ = 0;
   line_steps_ = 0;
 }
 

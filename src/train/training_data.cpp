@@ -38,6 +38,19 @@ std::unique_ptr<PackedTokens> pack(std::unique_ptr<TokenSource> source, const Da
       PackingOptions{.row_tokens = data.sequence_length, .overlong = data.overlong});
 }
 
+/// Throws IoError unless a source holds pairs where the objective wants them, and none elsewhere.
+void require_kind(const TokenSource& source, const RunConfig& config) {
+  if (source.has_pairs() == config.train.objective.has_value()) return;
+  throw IoError(
+      source.name() +
+      (source.has_pairs()
+           ? ": holds pairs of chosen and rejected answers; set train.objective to one that "
+             "learns from pairs, or tokenize the chosen answers alone"
+           : ": holds no pairs of answers, which train.objective needs. Make the file with `strata "
+             "tokenize` of records with prompt, chosen and rejected, or set train.objective to "
+             "\"sft\""));
+}
+
 }  // namespace
 
 std::unique_ptr<TokenSource> open_files(const DataSection& data, const FileSource& source) {
@@ -67,6 +80,7 @@ TrainingSet open_training_set(const RunConfig& config) {
   std::vector<const TokenSource*> opened;
   for (const FileSource& source : config.data.train.list) {
     auto tokens = open_files(config.data, source);
+    require_kind(*tokens, config);
     if (config.data.packing) {
       auto packed = pack(std::move(tokens), config.data);
       set.packing.push_back(packed->counts());
@@ -82,6 +96,7 @@ TrainingSet open_training_set(const RunConfig& config) {
 
 std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config) {
   auto tokens = open_files(config.data, config.data.validation.list.at(0));
+  require_kind(*tokens, config);
   if (config.data.packing) return pack(std::move(tokens), config.data);
   return tokens;
 }
@@ -101,6 +116,7 @@ BatchOptions training_batches(const RunConfig& config, int rank, int ranks) {
   options.rank = rank;
   options.ranks = ranks;
   if (config.schedule.step_rows) options.step_rows = config.step_rows(ranks);
+  options.pairs = config.train.objective.has_value();
   options.mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
   options.sample_order = config.data.shuffle ? SampleOrder::kShuffled : SampleOrder::kInOrder;
   options.seed = static_cast<std::uint64_t>(config.run.seed);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -49,7 +50,8 @@ ProgressGoal goal_of(const Session& session, const CheckpointPlace& place, bool 
           .tokens_before = place.trained_samples() * config.data.sequence_length,
           .validations = session.has_validation() ? validations_of(config.run) : 0,
           .has_mfu = has_mfu,
-          .has_targets = has_other_tokens(session),
+          .has_targets = !config.train.objective && has_other_tokens(session),
+          .has_pairs = config.train.objective.has_value(),
           .has_masks = config.data.document_mask};
 }
 
@@ -133,7 +135,12 @@ StepMetrics TrainingReport::metrics_of(const FinishedStep& finished, double step
   m.tokens = session_.global_tokens_per_step();
   m.step_s = step_s;
   m.mfu = model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_.tflops, ranks_);
-  m.targets = finished.valid_tokens;
+  if (config_.train.objective) {
+    m.reward_margin = finished.outcome.chosen_reward - finished.outcome.rejected_reward;
+    m.preferred = finished.outcome.preferred;
+  } else {
+    m.targets = finished.valid_tokens;
+  }
   if (!config_.data.document_mask) return m;
   m.attended_mfu = model_flops_utilisation(
       flops_per_token(session_.setup().spec, config_.data.sequence_length, finished.attended),
@@ -141,9 +148,21 @@ StepMetrics TrainingReport::metrics_of(const FinishedStep& finished, double step
   return m;
 }
 
+/// Returns what a step says of its targets, or of its pairs of answers.
+std::vector<Metric> TrainingReport::counted(const FinishedStep& finished,
+                                            const StepMetrics& m) const {
+  if (!config_.train.objective) {
+    return {{"valid_tokens", finished.valid_tokens}, {"targets_per_s", m.targets_per_s()}};
+  }
+  return {{"pairs", finished.valid_tokens},
+          {"chosen_reward", finished.outcome.chosen_reward},
+          {"rejected_reward", finished.outcome.rejected_reward},
+          {"reward_margin", m.reward_margin},
+          {"preferred", m.preferred}};
+}
+
 std::vector<Metric> TrainingReport::extras_of(const FinishedStep& finished) const {
-  std::vector<Metric> extras{{"valid_tokens", finished.valid_tokens},
-                             {"applied", finished.outcome.applied},
+  std::vector<Metric> extras{{"applied", finished.outcome.applied},
                              {"host_busy_s", finished.host_busy_s},
                              {"weights_in_bytes", metric_of(finished.link.weights_in)},
                              {"activations_in_bytes", metric_of(finished.link.activations_in)},
@@ -161,7 +180,7 @@ std::vector<Metric> TrainingReport::extras_of(const FinishedStep& finished) cons
 void TrainingReport::step(const FinishedStep& finished, double step_s) {
   const StepMetrics m = metrics_of(finished, step_s);
   std::vector<Metric> extras = extras_of(finished);
-  extras.push_back({"targets_per_s", m.targets_per_s()});
+  std::ranges::copy(counted(finished, m), std::back_inserter(extras));
   if (config_.data.document_mask) {
     extras.push_back({"attended", finished.attended});
     extras.push_back({"mfu_attended", {}});

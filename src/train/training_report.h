@@ -58,6 +58,8 @@ class TrainingReport {
   void begin();
   void begin_events();
   [[nodiscard]] StepMetrics metrics_of(const FinishedStep& finished, double step_s) const;
+  [[nodiscard]] std::vector<Metric> counted(const FinishedStep& finished,
+                                            const StepMetrics& m) const;
   [[nodiscard]] std::vector<Metric> extras_of(const FinishedStep& finished) const;
   void show_progress(std::int64_t done);
   [[nodiscard]] std::vector<Metric> end_metrics(std::string reason) const;

@@ -14,7 +14,8 @@ void ValidationLoss::submit(TrainingEngine& engine, std::int64_t passes, std::in
     may_end();
     const int slot = static_cast<int>(pass % host_slots);
     valid_sum_ += static_cast<double>(fill(pass, engine.batches().host(slot)));
-    engine.schedule().evaluate(slot, [sum = loss_sum_](double loss) { *sum += loss; });
+    engine.schedule().evaluate(slot,
+                               [sum = loss_sum_](const LossSums& sums) { *sum += sums.loss; });
     count_work(work, 1);
   }
 }

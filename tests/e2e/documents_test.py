@@ -85,6 +85,7 @@ GIVEN = {
     "docs/fp8.md": ["run.json", "train.bin", "MODEL"],
     "docs/generation.md": ["my-model", "MODEL", "runs/mine", "prompts.jsonl", "run.json", "train.bin"],
     "docs/installing.md": ["train.bin"],
+    "docs/preferences.md": ["pairs.jsonl", "Llama-3.1-8B-Instruct", "dpo.json"],
     "docs/report.md": ["runs/first", "runs/second"],
     "docs/running.md": ["corpus.bin"],
     "docs/token-files.md": ["texts", "models/llama-3"],
@@ -241,14 +242,21 @@ class Stock:
         self.write("chats.jsonl", *({"messages": [{"role": "user", "content": f"Is it far to house {i}?"},
                                                   {"role": "assistant", "content": "Ten minutes on foot."}]}
                                     for i in range(400)))
-        page = (self.root / "docs/fine-tuning.md").read_text()
-        chat = json.loads(re.search(r"^```json\n(\{\n.*?^\}\n)```", page, re.M | re.S).group(1))
-        chat["run"]["steps"] = 4
-        chat["data"]["sequence_length"] = 512
-        chat["optimizer"]["warmup_steps"] = 1
-        self.write("chat.json", chat)
+        self.write("pairs.jsonl", *({"prompt": f"Is it far to house {i}?", "chosen": "Ten minutes on foot.",
+                                     "rejected": "Yes."} for i in range(400)))
+        self.write("chat.json", self.config_of("docs/fine-tuning.md"))
+        self.write("dpo.json", self.config_of("docs/preferences.md"))
         self.write("prompts.jsonl", *({"prompt": f"House {i}"} for i in range(4)))
         self.write("questions.jsonl", {"prompt": "Is it far?", "choices": [" Yes.", " No."], "answer": 1})
+
+    def config_of(self, page):
+        """The config that stands on a page, for a tiny model."""
+        text = (self.root / page).read_text()
+        config = json.loads(re.search(r"^```json\n(\{\n.*?^\}\n)```", text, re.M | re.S).group(1))
+        config["run"]["steps"] = 4
+        config["data"]["sequence_length"] = 512
+        config["optimizer"]["warmup_steps"] = 1
+        return config
 
     def make_results(self):
         """Of a suite, and the same at a part of the speed, so that no comparison fails by chance: at half of it for

@@ -28,8 +28,8 @@ OptimizerOptions on_arrival(OnBadStep on_bad_step) {
 /// Judges a step of two tokens with this loss sum and a gradient of norm 1.
 StepOutcome judge_loss(StepJudge& judge, std::int64_t step, double loss) {
   judge.begin({.step = step, .lr = 0.5, .valid_tokens = 2});
-  judge.add_loss(loss);
-  return judge.decide({.squared_norm = 1, .loss = judge.loss_sum()});
+  judge.add_loss({.loss = loss});
+  return judge.decide({.squared_norm = 1, .losses = judge.loss_sums()});
 }
 
 }  // namespace
@@ -37,11 +37,11 @@ StepOutcome judge_loss(StepJudge& judge, std::int64_t step, double loss) {
 TEST_CASE("the outcome has the mean loss of the step's tokens and the root of the squares") {
   StepJudge judge({});
   judge.begin({.step = 6, .lr = 0.5, .valid_tokens = 4});
-  judge.add_loss(7);
-  judge.add_loss(3);
-  CHECK(judge.loss_sum() == 10);
+  judge.add_loss({.loss = 7});
+  judge.add_loss({.loss = 3});
+  CHECK(judge.loss_sums().loss == 10);
   // The sums of two ranks that have the same losses.
-  const StepOutcome outcome = judge.decide({.squared_norm = 9, .loss = 20});
+  const StepOutcome outcome = judge.decide({.squared_norm = 9, .losses = {.loss = 20}});
   CHECK(outcome.step == 6);
   CHECK(outcome.lr == 0.5);
   CHECK(outcome.loss == 5.0);
@@ -49,14 +49,14 @@ TEST_CASE("the outcome has the mean loss of the step's tokens and the root of th
   CHECK(outcome.applied);
   CHECK(outcome.bad.empty());
   judge.begin({.step = 7, .lr = 0.5, .valid_tokens = 4});
-  CHECK(judge.loss_sum() == 0);
+  CHECK(judge.loss_sums().loss == 0);
 }
 
 TEST_CASE("a step without valid tokens has no loss, is not applied and is not bad") {
   StepJudge judge({});
   judge.begin({.step = 0, .lr = 0.5, .valid_tokens = 0});
   CHECK(!judge.expects_update());
-  const StepOutcome outcome = judge.decide({.squared_norm = 0, .loss = 0});
+  const StepOutcome outcome = judge.decide({.squared_norm = 0, .losses = {.loss = 0}});
   CHECK(!outcome.loss.has_value());
   CHECK(!outcome.applied);
   CHECK(outcome.bad.empty());
@@ -118,9 +118,10 @@ TEST_CASE("bad steps in a row end the run after as many as the options allow") {
 TEST_CASE("on arrival a loss that is not finite ends the run before its updates") {
   StepJudge judge(on_arrival(OnBadStep::kStop));
   judge.begin({.step = 6, .lr = 0.5, .valid_tokens = 2});
-  judge.add_loss(1);
-  CHECK_THROWS_WITH(judge.add_loss(kNan), ContainsSubstring("step 7: the loss is not finite") &&
-                                              ContainsSubstring("no weight was changed"));
+  judge.add_loss({.loss = 1});
+  CHECK_THROWS_WITH(judge.add_loss({.loss = kNan}),
+                    ContainsSubstring("step 7: the loss is not finite") &&
+                        ContainsSubstring("no weight was changed"));
 }
 
 TEST_CASE("on arrival a gradient that is not finite ends the run by the block's name") {
@@ -155,12 +156,12 @@ TEST_CASE("a run that goes back says nothing of its bad step and applies no furt
     StepJudge judge(on_arrival(OnBadStep::kRollback));
     judge.begin({.step = 0, .lr = 0.5, .valid_tokens = 2});
     CHECK(judge.expects_update());
-    judge.add_loss(by_loss ? kNan : 1);
+    judge.add_loss({.loss = by_loss ? kNan : 1});
     judge.require_finite({.block = name, .squared_norm = by_loss ? 1 : kInfinity});
     CHECK(judge.given_up());
     CHECK(!judge.expects_update());
     const StepOutcome outcome =
-        judge.decide({.squared_norm = by_loss ? 1 : kInfinity, .loss = judge.loss_sum()});
+        judge.decide({.squared_norm = by_loss ? 1 : kInfinity, .losses = judge.loss_sums()});
     CHECK(!outcome.bad.empty());
     CHECK(!outcome.applied);
     judge.stop_if_stuck();

@@ -81,7 +81,7 @@ Fed feed(const OptimizerCase& c, const std::vector<FedStep>& steps, Ranks& ranks
         {.step = static_cast<std::int64_t>(i), .lr = step.lr, .valid_tokens = step.valid_tokens},
         {});
     backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [&optimizer, loss = step.loss] {
-      optimizer.add_loss(loss);
+      optimizer.add_loss({.loss = loss});
     });
     for (int number = layout.blocks.last().value(); number >= 0; --number) {
       const BlockId b(number);

@@ -206,7 +206,7 @@ TEST_CASE("losses are summed in f64 in token order") {
   {
     LossStore::LossLease lease = losses.acquire(compute);
     machine.kernels().run(compute, Fill{.x = lease.loss, .value = 0.1}, {});
-    losses.deliver(std::move(lease), {}, [&](double s) { sum = s; });
+    losses.deliver(std::move(lease), {}, [&](const LossSums& s) { sum = s.loss; });
   }
   machine.device().synchronize();
   const auto tenth = static_cast<double>(0.1f);

@@ -110,7 +110,7 @@ double TinyEngine::evaluate() {
   synchronize();
   const auto loss_sum = std::make_shared<double>(0.0);  // the task outlives a throw
   const auto valid = static_cast<double>(fill(0, 0, engine_->batches().host(0)));
-  engine_->schedule().evaluate(0, [loss_sum](double loss) { *loss_sum += loss; });
+  engine_->schedule().evaluate(0, [loss_sum](const LossSums& sums) { *loss_sum += sums.loss; });
   synchronize();
   std::array<double, 2> sums{*loss_sum, valid};
   ranks_.all_reduce_sum(sums, Channel::kSubmit);

@@ -24,6 +24,7 @@
 #include "strata/model/kept_activations.h"
 #include "strata/model/products.h"
 #include "strata/ops/backend.h"
+#include "strata/ops/preference_formula.h"
 #include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/optimizer_kind.h"
 #include "strata/optimizer/timing.h"
@@ -87,6 +88,14 @@ inline constexpr EnumName<std::optional<OnBadStep>> kOnBadStepNames[] = {
     {OnBadStep::kStop, "stop"},
     {OnBadStep::kSkip, "skip"},
     {OnBadStep::kRollback, "rollback"}};
+
+/// train.objective: "sft" is none of preferences.
+inline constexpr EnumName<std::optional<Preference>> kObjectiveNames[] = {
+    {std::nullopt, "sft"},
+    {Preference::kDpo, "dpo"},
+    {Preference::kIpo, "ipo"},
+    {Preference::kSimpo, "simpo"},
+    {Preference::kOrpo, "orpo"}};
 
 enum class LrSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
 inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConstant, "constant"},
@@ -183,6 +192,17 @@ struct DataSection {
   bool shuffle = true;
   bool synthetic = false;
   void fields(FieldList& f);
+};
+
+struct TrainSection {
+  std::optional<Preference> objective;  ///< absent: the loss of every token
+  std::optional<double> beta;
+  std::optional<double> gamma;
+  double label_smoothing = 0;
+  void fields(FieldList& f);
+  /// Returns the rule of the objective, with the numbers that are usual for what is open; nothing
+  /// where every token has a loss of its own.
+  [[nodiscard]] std::optional<PreferenceRule> rule() const;
 };
 
 struct ScheduleSection {
@@ -299,6 +319,7 @@ struct RunConfig {
   ModelSection model;
   std::optional<AdapterConfig> adapter;  ///< absent: all weights are trained
   DataSection data;
+  TrainSection train;
   ScheduleSection schedule;
   OptimizerSection optimizer;
   CheckpointSection checkpoint;

@@ -96,6 +96,7 @@ class TrainingEngine final : public Engine {
   GradientStore gradients_;
   BatchStore batches_;
   LossStore losses_;
+  PreferenceStream preference_;
   Optimizer optimizer_;
   std::size_t
       idle_begin_;  ///< in the device arena: from here on is what idle_device_bytes() counts

@@ -38,6 +38,10 @@ struct TrainingLayout : Layout {
   int gradient_slots = 0;
   std::int64_t fp8_metrics_every = 0;  ///< steps to the next that counts what e4m3 loses; 0: none
 
+  /// Returns whether the model without its adapters computes beside it.
+  [[nodiscard]] bool has_reference() const {
+    return sizes.preference && sizes.preference->needs_reference();
+  }
   /// Returns what a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
     return Llama::kept_tensors(spec, sizes);

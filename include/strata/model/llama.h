@@ -38,7 +38,15 @@ struct CellBatch {
   ConstTensorView positions;  ///< [N] i32
   ConstTensorView order;      ///< [N] i32, see EmbeddingBackward
   AttentionSegments segments;
+  ConstTensorView pairs{};  ///< as PreferenceLoss has them; absent where documents are no pairs
   std::optional<TokenDraws> draws{};  ///< absent where nothing is trained: nothing is dropped
+};
+
+/// What the head makes of the pairs of a cell, and by which reference.
+struct PairOutputs {
+  ConstTensorView
+      reference;       ///< [N] A, losses of tokens by the reference; absent if none is needed
+  TensorView figures;  ///< [N / 4, 4] A
 };
 
 /// Owns the temporaries and the RoPE tables, which all lists share, since their operators run on
@@ -108,7 +116,16 @@ class Llama {
   void head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
                              const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
                              TensorView d, TensorView loss, const Tag& tag);
-  /// Computes the loss [N] A per token alone, for validation.
+  /// Does the same for pairs of answers, with a sizes.preference: two sweeps over the chunks, the
+  /// first for log-probabilities, the second for gradients with the factors that follow from them.
+  /// `pairs.figures` [N / 4, 4] A are written as PreferenceLoss does.
+  void head_preference(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
+                       const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
+                       TensorView d, const PairOutputs& pairs, const Tag& tag);
+  /// Writes the figures of pairs alone, for validation.
+  void head_preference_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
+                               ConstTensorView x, const PairOutputs& pairs, const Tag& tag);
+  /// Computes the loss [N] A per token alone, for validation and for a reference.
   void head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
                     ConstTensorView x, TensorView loss, const Tag& tag);
   /// Returns [head_chunk, V] X, strided, on the device: the logits of the chunk that head_forward
@@ -128,6 +145,11 @@ class Llama {
                   const TensorView& y);
   void mlp_backward(const LayerRunner& run, const KeptActivations& there, const KeptActivations& a,
                     const TensorView& d);
+  void head_sweep_back(const CellRunner& run, const HeadWeights& w, const HeadGradients& dw,
+                       const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
+                       TensorView d, TensorView loss);
+  void preference_loss(const CellRunner& run, const CellBatch& batch, ConstTensorView grad_scale,
+                       const PairOutputs& pairs) const;
   HeadChunk head_chunk(const CellRunner& run, const HeadWeights& w, const CellBatch& batch,
                        std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
                        TensorView loss);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,16 +15,18 @@
 #include "strata/model/fp8_scratch.h"
 #include "strata/model/kept_activations.h"
 #include "strata/model/spec.h"
+#include "strata/ops/preference_formula.h"
 
 namespace strata {
 
 /// The sizes and dtype of a run, fixed before the first step.
 struct LlamaSizes {
-  DType compute = DType::kF32;   ///< X, the dtype of weights and activations
-  std::int64_t row_tokens = 0;   ///< T
-  std::int64_t cell_tokens = 0;  ///< N = B * T
-  std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1 to N
-  bool add_dq = false;           ///< attention's backward gets a dq_sum
+  DType compute = DType::kF32;                 ///< X, the dtype of weights and activations
+  std::int64_t row_tokens = 0;                 ///< T
+  std::int64_t cell_tokens = 0;                ///< N = B * T
+  std::int64_t head_chunk = 0;                 ///< tokens whose logits exist at once, 1 to N
+  bool add_dq = false;                         ///< attention's backward gets a dq_sum
+  std::optional<PreferenceRule> preference{};  ///< of pairs of answers; absent: every token counts
   /// Every cell keeps at least this much, so that these tensors need no scratch.
   KeepLevel kept_by_all = KeepLevel::kRecompute;
 };
@@ -69,13 +72,15 @@ struct LlamaScratch {
   TensorView norm_partials;  ///< [RmsNormBackward::kWorkspaceRows, C] A
   TensorView bias_partials;  ///< [BiasBackward::kWorkspaceRows, widest bias] A; absent without any
   AdapterScratch adapters;
-  TensorView head_n;         ///< [head_chunk, C] X
-  TensorView head_dn;        ///< [head_chunk, C] X
-  TensorView head_logits;    ///< [head_chunk, logits_stride] X
-  TensorView head_d_logits;  ///< as head_logits, where logits are capped; else absent
-  TensorView head_rstd;      ///< [head_chunk] A
-  TensorView head_lse;       ///< [head_chunk] A
-  Fp8Scratch fp8;            ///< comes last
+  TensorView head_n;            ///< [head_chunk, C] X
+  TensorView head_dn;           ///< [head_chunk, C] X
+  TensorView head_logits;       ///< [head_chunk, logits_stride] X
+  TensorView head_d_logits;     ///< as head_logits, where logits are capped; else absent
+  TensorView head_rstd;         ///< [head_chunk] A
+  TensorView head_lse;          ///< [head_chunk] A
+  TensorView head_token_loss;   ///< [N] A; absent without a preference
+  TensorView head_token_scale;  ///< [N] A, likewise
+  Fp8Scratch fp8;               ///< comes last
 };
 
 /// The tables of one rotary embedding on the device, and pinned memory through which they go there.

@@ -51,7 +51,7 @@ class Optimizer {
   void begin_step(const StepPlan& plan, const Tag& tag);
   /// Adds the loss sum of a pass to the step. Called on the host lane, after the updates of the
   /// last step.
-  void add_loss(double sum) { judge_.add_loss(sum); }
+  void add_loss(const LossSums& sums) { judge_.add_loss(sums); }
   /// Says that the gradient of a block is home. Takes its norm from the arrival, or measures the
   /// gradient, and lets the block's updater begin if its row says so. Once an update is submitted
   /// the arrival's slot is free; a speculated block keeps its gradient until finish_step() has

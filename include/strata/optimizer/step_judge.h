@@ -12,13 +12,14 @@
 #include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/optimizer_options.h"
 #include "strata/optimizer/step.h"
+#include "strata/store/loss_store.h"
 
 namespace strata {
 
 /// These are the sums of a step over all passes and ranks.
 struct StepSums {
   double squared_norm = 0;  ///< of the gradient
-  double loss = 0;          ///< of all valid tokens
+  LossSums losses{};        ///< of all valid tokens, or of all pairs
 };
 
 /// This is the gradient of one block, as an update on arrival finds it.
@@ -37,9 +38,9 @@ class StepJudge {
   void resume(const StepHistory& history) { history_ = history; }
   /// Begins a step.
   void begin(const StepPlan& plan);
-  /// Adds the loss sum of a pass. Throws NumericalError if it is not finite and the step cannot be
+  /// Adds the loss sums of a pass. Throws NumericalError if it is not finite and the step cannot be
   /// skipped any more.
-  void add_loss(double sum);
+  void add_loss(const LossSums& sums);
   /// Checks a gradient whose update does not wait for the end of the step. Throws NumericalError if
   /// it is not finite.
   void require_finite(const BlockGradient& gradient);
@@ -54,8 +55,8 @@ class StepJudge {
 
   /// Returns the step that was begun last.
   [[nodiscard]] const StepPlan& step() const { return step_; }
-  /// Returns the sum of the losses that were added to the step.
-  [[nodiscard]] double loss_sum() const { return loss_sum_; }
+  /// Returns the sums of the losses that were added to the step.
+  [[nodiscard]] const LossSums& loss_sums() const { return loss_sums_; }
   /// Returns the factor that brings a gradient of this norm to the largest norm allowed.
   [[nodiscard]] double clip_factor(double grad_norm) const;
   /// Returns whether an update is applied as far as is known before the step is decided.
@@ -71,7 +72,7 @@ class StepJudge {
 
   OptimizerOptions options_;
   StepPlan step_;
-  double loss_sum_ = 0;
+  LossSums loss_sums_;
   StepHistory history_;
   bool given_up_ = false;  ///< stays true: the run goes back
 };

@@ -31,6 +31,8 @@ struct StepMetrics {
   std::int64_t targets = 0;     ///< of this step, those that count
   /// In [0, 1]: MFU without the part of attention that document masks leave out.
   std::optional<double> attended_mfu{};
+  double reward_margin = 0;  ///< of pairs of answers: mean reward of chosen less that of rejected
+  double preferred = 0;      ///< of pairs: share whose chosen answer has the larger reward
 
   /// Returns the tokens of all ranks per second, or 0 if the step took no time.
   [[nodiscard]] double tokens_per_s() const {

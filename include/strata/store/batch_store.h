@@ -20,6 +20,7 @@ struct BatchStoreShape {
   DocumentMask mask = DocumentMask::kOff;
   DType scale = DType::kF32;  ///< A, dtype of the gradient scale
   int host_slots = 2;         ///< passes whose tokens are on the host at once
+  bool pairs = false;         ///< documents are pairs of answers, whose table comes along
 };
 
 /// The lease is the right to read the tokens of one pass on the device, until it is destroyed.
@@ -67,7 +68,7 @@ class BatchStore {
  private:
   /// These are the byte offsets of the parts of a pass in its buffer, and the buffer's size.
   struct Offsets {
-    std::size_t ids, targets, positions, segments, order, scale, total;
+    std::size_t ids, targets, positions, segments, order, pairs, scale, total;
   };
   static Offsets offsets(const BatchStoreShape& shape);
   [[nodiscard]] BatchLease view(Lease lease, std::size_t host_slot) const;
@@ -78,6 +79,7 @@ class BatchStore {
   Memory memory_;
   std::vector<Event> uploaded_;                            ///< of each host slot
   std::vector<std::vector<std::int64_t>> segment_counts_;  ///< of each host slot's sub-batches
+  std::vector<std::vector<std::int64_t>> pair_counts_;     ///< likewise; empty without pairs
   std::vector<std::vector<TokenDraws>> draws_;             ///< likewise, or empty
   std::int64_t uploads_ = 0;
 };

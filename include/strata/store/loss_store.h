@@ -12,6 +12,28 @@
 
 namespace strata {
 
+/// The sums of a pass: of losses, and of the figures of pairs behind it (PreferenceLoss), which are
+/// 0 where every token has a loss of its own.
+struct LossSums {
+  double loss = 0;
+  double chosen_reward = 0;
+  double rejected_reward = 0;
+  double preferred = 0;  ///< pairs whose chosen answer has the larger reward
+  LossSums& operator+=(const LossSums& more) {
+    loss += more.loss;
+    chosen_reward += more.chosen_reward;
+    rejected_reward += more.rejected_reward;
+    preferred += more.preferred;
+    return *this;
+  }
+};
+
+/// What a pass writes to a slot of losses.
+enum class LossKind : std::uint8_t {
+  kTokens,  ///< a loss for each token
+  kPairs,   ///< rows of PreferenceLoss::kFigures, a quarter as many
+};
+
 /// Takes losses to the host. They are summed on the host in f64 in the order of tokens, so the sum
 /// does not depend on threads.
 class LossStore {
@@ -29,7 +51,7 @@ class LossStore {
 
   /// Takes memory for passes of `tokens` tokens with losses in `dtype` (A). The arenas must outlive
   /// the store. Throws OutOfMemory.
-  LossStore(std::int64_t tokens, DType dtype, Arenas& arenas);
+  LossStore(std::int64_t tokens, DType dtype, Arenas& arenas, LossKind kind = LossKind::kTokens);
 
   /// The lease is the right to write the losses of a pass on the device.
   struct LossLease {
@@ -39,12 +61,13 @@ class LossStore {
   /// Returns a slot for the losses of a pass, to be written on `compute`.
   [[nodiscard]] LossLease acquire(Stream& compute);
   /// Copies the losses to the host on the out lane and sums them on the host lane, where `receive`
-  /// is called with the sum.
-  void deliver(LossLease lease, const Tag& tag, std::function<void(double)> receive);
+  /// is called with the sums.
+  void deliver(LossLease lease, const Tag& tag, std::function<void(const LossSums&)> receive);
 
  private:
   std::int64_t tokens_ = 0;
   DType dtype_ = DType::kF32;
+  LossKind kind_ = LossKind::kTokens;
   Device& device_;
   Memory memory_;
 };

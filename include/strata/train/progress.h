@@ -21,6 +21,7 @@ struct ProgressGoal {
   std::int64_t validations = 0;      ///< of the whole run
   bool has_mfu = false;              ///< steps will have one: a column is kept for it
   bool has_targets = false;          ///< not every token is a target: a column has those that are
+  bool has_pairs = false;  ///< of answers: columns have their margin, and how many are preferred
   bool has_masks = false;  ///< documents are: a column has the MFU without what masks hide
 };
 
@@ -43,13 +44,13 @@ class Progress {
   [[nodiscard]] std::int64_t steps_done() const { return last_.step; }
   [[nodiscard]] std::int64_t tokens_seen() const { return tokens_; }
 
-  /// Returns the names of the columns of line(): step of all steps, tokens seen, loss, gradient
-  /// norm, learning rate, tokens per second, targets per second, MFU, MFU of what is attended to,
-  /// time left, and when the run will be over.
+  /// Returns the names of the columns of line(): step of all steps, tokens seen, loss, margin and
+  /// share of preferred answers, gradient norm, learning rate, tokens per second, targets per
+  /// second, MFU, MFU of what is attended to, time left, and when the run will be over.
   [[nodiscard]] std::string header() const;
   /// Returns the figures of now: the loss is the mean of the steps since begin_line() was called
-  /// that have one ("-" if none has), rates are the window's, norm and learning rate the last
-  /// step's.
+  /// that have one ("-" if none has), and so are margin and share; rates are the window's, norm and
+  /// learning rate the last step's.
   [[nodiscard]] std::string line(std::time_t now) const;
   void begin_line();
 
@@ -72,6 +73,8 @@ class Progress {
   double validation_s_ = 0;  ///< of the last one
   std::deque<Step> window_;
   double line_loss_ = 0;         ///< sum since begin_line
+  double line_margin_ = 0;       ///< likewise, of steps that have a loss
+  double line_preferred_ = 0;    ///< likewise
   std::int64_t line_steps_ = 0;  ///< that have a loss, since begin_line
 };
 

@@ -1,0 +1,164 @@
+// Tests whole runs on pairs of answers: losses against what is known of them, gradients against
+// differences of losses, and that a run does not depend on how its pairs are laid out.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/data/token_file.h"
+#include "strata/train/session.h"
+#include "strata/train/training_data.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+#include "support/session_run.h"
+#include "support/tiny_config.h"
+
+namespace strata::test {
+namespace {
+
+constexpr std::int64_t kPairs = 16;
+constexpr std::int64_t kRowTokens = 24;  // of one pair or of two
+
+/// Adds an answer whose first third is a prompt without loss.
+void write_answer(TokenFileWriter& file, std::int64_t length, std::int64_t seed) {
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> loss;
+  for (std::int64_t i = 0; i < length; ++i) {
+    ids.push_back(static_cast<std::int32_t>((i * i + 7 * seed) % 53));
+    loss.push_back(3 * i >= length ? 1 : 0);
+  }
+  file.append(ids, loss);
+  file.end_document();
+}
+
+std::string write_pairs(const ScratchFolder& folder) {
+  const std::string name = folder.path() / "pairs.bin";
+  TokenFileWriter file(name, {.type = TokenType::kU16, .vocabulary = 61});
+  file.mark_pairs();
+  for (std::int64_t i = 0; i < kPairs; ++i) {
+    write_answer(file, 3 + i % 8, i);
+    write_answer(file, 4 + i % 5, i + 100);
+  }
+  file.close();
+  file.publish();
+  return name;
+}
+
+RunConfig config_of(const ScratchFolder& folder, Preference objective, bool adapter) {
+  RunConfig config = tiny_config();
+  config.train.objective = objective;
+  if (adapter) {
+    config.adapter = AdapterConfig{.rank = 3, .alpha = 6};
+    config.adapter->targets = {"all-linear"};
+  }
+  config.data.synthetic = false;
+  config.data.train = write_pairs(folder);
+  config.data.validation = config.data.train;
+  config.data.document_mask = true;
+  config.data.packing = true;
+  config.data.overlong = Overlong::kDrop;
+  config.data.sequence_length = kRowTokens;
+  config.model.llama.max_position_embeddings = kRowTokens;
+  config.schedule.rows = 2;
+  config.schedule.sub_batches = 3;
+  config.schedule.passes = 2;
+  config.optimizer.kind = OptimizerKind::kSgd;
+  config.optimizer.betas = OptimizerSection().betas;
+  config.optimizer.momentum = 0;
+  config.optimizer.weight_decay = 0;
+  config.optimizer.grad_clip.reset();
+  config.validate("the test");
+  config.schedule.step_rows = open_training_set(config).packing.at(0).rows;  // all of them
+  return config;
+}
+
+StepOutcome step(Session& session, std::int64_t number, double lr) {
+  session.submit(number, lr);
+  session.synchronize();
+  return session.take_finished().at(0).outcome;
+}
+
+struct Run {
+  Preference objective;
+  bool adapter;
+};
+
+}  // namespace
+
+TEST_CASE("new adapters have the losses of their base, so the first loss of dpo is log 2") {
+  const ScratchFolder folder;
+  const auto self = make_self_ranks();
+  Session session(config_of(folder, Preference::kDpo, true), *self);
+  const StepOutcome first = step(session, 0, 0.5);
+  CHECK(first.loss == Approx(std::log(2.0)).epsilon(1e-15));
+  CHECK(first.chosen_reward == 0);  // bit for bit, in every cell
+  CHECK(first.rejected_reward == 0);
+  const StepOutcome second = step(session, 1, 0.5);
+  CHECK(second.loss.value() < first.loss.value() - 1e-3);  // the reference stays where it was
+  CHECK(second.chosen_reward > second.rejected_reward);
+  for (const Arena* arena : session.arenas()) {
+    CHECK(arena->used() == session.setup().plan.total(arena->space()));
+  }
+}
+
+TEST_CASE("gradients of preferences are those of their losses") {
+  const ScratchFolder folder;
+  for (const auto& [objective, adapter] :
+       {Run{Preference::kDpo, true}, Run{Preference::kIpo, true}, Run{Preference::kSimpo, true},
+        Run{Preference::kSimpo, false}, Run{Preference::kOrpo, true},
+        Run{Preference::kOrpo, false}}) {
+    INFO("objective " << static_cast<int>(objective) << ", adapter " << adapter);
+    const auto self = make_self_ranks();
+    Session session(config_of(folder, objective, adapter), *self);
+    static_cast<void>(step(session, 0, 0.1));  // B is not 0 any more
+    const double before = session.evaluate();
+    constexpr double kLr = 1e-6;
+    const StepOutcome small = step(session, 1, kLr);
+    // The validation set is the training set, in another order.
+    CHECK(before == Approx(small.loss.value()).epsilon(1e-12));
+    const double fell = before - session.evaluate();
+    CHECK(fell == Approx(kLr * small.grad_norm * small.grad_norm).epsilon(1e-4));
+    CHECK(small.grad_norm > 1e-3);
+  }
+}
+
+TEST_CASE("steps and validations with a reference have no races") {
+  const ScratchFolder folder;
+  const auto self = make_self_ranks();
+  Recorder recorder;
+  Session session(config_of(folder, Preference::kDpo, true), *self, {.trace = &recorder});
+  recorder.start();
+  for (std::int64_t number = 0; number < 2; ++number) session.submit(number, 0.1);
+  session.synchronize();
+  static_cast<void>(session.evaluate());
+  recorder.stop();
+  CHECK(first_race(recorder) == "");
+}
+
+TEST_CASE("a run on pairs does not depend on sub-batches, passes or ranks but for rounding") {
+  const ScratchFolder folder;
+  RunConfig config = config_of(folder, Preference::kDpo, true);
+  const RunResult plain = run_session(config);
+  config.schedule.sub_batches = 6;
+  config.schedule.passes = 1;
+  const RunResult one_pass = run_session(config);
+  config.schedule.sub_batches = 1;
+  config.schedule.passes = 3;
+  const RunResult ranks = run_session(config, 2);
+  for (std::size_t i = 0; i < plain.losses.size(); ++i) {
+    CHECK(one_pass.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
+    CHECK(ranks.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("files of pairs and objectives must fit each other") {
+  const ScratchFolder folder;
+  const auto self = make_self_ranks();
+  RunConfig config = config_of(folder, Preference::kSimpo, false);
+  config.train.objective.reset();
+  CHECK_THROWS_WITH(Session(config, *self), ContainsSubstring("pairs.bin: holds pairs of chosen") &&
+                                                ContainsSubstring("train.objective"));
+}
+
+}  // namespace strata::test
