@@ -124,6 +124,8 @@ bool MetricsEvents::take_step(const Json& line) {
   s.targets_per_s.push_back(number_of(line, "targets_per_s"));
   s.mfu.push_back(number_of(line, "mfu"));
   s.mfu_attended.push_back(number_of(line, "mfu_attended"));
+  s.reward_margin.push_back(number_of(line, "reward_margin"));
+  s.preferred.push_back(number_of(line, "preferred"));
   s.tokens.push_back(number_of(line, "tokens"));
   s.seconds.push_back(number_of(line, "step_s"));
   if (!truth_of(line, "applied", true)) {
@@ -220,7 +222,7 @@ void MetricsEvents::forget_steps_from(std::int64_t step) {
   s.step.resize(kept);
   for (std::vector<double>* values :
        {&s.loss, &s.grad_norm, &s.lr, &s.tokens_per_s, &s.targets_per_s, &s.mfu, &s.mfu_attended,
-        &s.tokens, &s.seconds}) {
+        &s.reward_margin, &s.preferred, &s.tokens, &s.seconds}) {
     values->resize(kept);
   }
   forget(run_.skipped, step);

@@ -107,6 +107,20 @@ const CHARTS = [
         }
   },
   {
+    title: 'Reward margin',
+    unit: 'chosen less rejected',
+    curves: curvesOf('reward_margin', true),
+    text: (v) => digits(v, 4)
+  },
+  {
+    title: 'Preferred answers',
+    unit: 'share of the pairs',
+    curves: curvesOf('preferred', true),
+    zero: true,
+    tick: (v) => trimmed((100 * v).toFixed(1)) + ' %',
+    text: percent
+  },
+  {
     title: 'Learning rate',
     curves: curvesOf('lr', false),
     zero: true,

@@ -161,6 +161,8 @@ class RunData {
       all[key] = std::move(curve);
     };
     add("loss", s.loss, true);
+    add("reward_margin", s.reward_margin, true);
+    add("preferred", s.preferred, true);
     add("lr", s.lr, false);
     add("grad_norm", s.grad_norm, true);
     add("tokens_per_s", s.tokens_per_s, true);

@@ -46,6 +46,7 @@ RunHistory run_of(int steps) {
 TEST_CASE("a page holds the numbers of the run") {
   RunHistory run = run_of(50);
   run.steps.loss[7] = std::numeric_limits<double>::quiet_NaN();
+  run.steps.reward_margin.assign(50, 0.5);
   run.validations = {{.step = 25, .loss = 2.5}, {.step = 50, .loss = 3.5}};
   run.memory = {.device_planned = 4096};
   run.fp8 = {{.step = 20, .linears = {{.linear = "qkv", .flushed = 0.75}}},
@@ -73,6 +74,8 @@ TEST_CASE("a page holds the numbers of the run") {
   CHECK(loss["smooth"].size() == 1);
   CHECK(loss["smooth"].contains("10"));
   CHECK_FALSE(shown["series"].contains("mfu"));
+  CHECK(shown["series"]["reward_margin"]["y"][0] == 0.5);
+  CHECK_FALSE(shown["series"].contains("preferred"));
   CHECK(shown["validation"]["y"] == std::vector<double>{2.5, 3.5});
   CHECK(shown["totals"]["best_validation"]["step"] == 25);
   CHECK(shown["totals"]["last_validation"]["loss"] == 3.5);

@@ -28,6 +28,8 @@ TEST_CASE("a history holds what the lines of metrics say") {
   Json first = step_line(1, 4);
   first["targets_per_s"] = 384.0;
   first["mfu_attended"] = 0.25;
+  first["reward_margin"] = -0.5;
+  first["preferred"] = 0.75;
   Json bad = step_line(2, 0);
   bad["loss"] = nullptr;
   bad["nonfinite"] = {{"loss", "nan"}};
@@ -77,6 +79,9 @@ TEST_CASE("a history holds what the lines of metrics say") {
   CHECK(run.steps.targets_per_s[0] == 384);
   CHECK(run.steps.mfu_attended[0] == 0.25);
   CHECK(std::isnan(run.steps.mfu_attended[1]));
+  CHECK(run.steps.reward_margin[0] == -0.5);
+  CHECK(run.steps.preferred[0] == 0.75);
+  CHECK(std::isnan(run.steps.preferred[1]));
   REQUIRE(run.skipped.size() == 1);
   CHECK(run.skipped[0].step == 2);
   CHECK(run.skipped[0].what == "loss is nan");

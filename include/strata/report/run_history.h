@@ -27,10 +27,12 @@ struct StepSeries {
   std::vector<double> lr{};
   std::vector<double> tokens_per_s{};
   std::vector<double> targets_per_s{};
-  std::vector<double> mfu{};           ///< in [0, 1]
-  std::vector<double> mfu_attended{};  ///< without the part of attention that masks leave out
-  std::vector<double> tokens{};        ///< of the step
-  std::vector<double> seconds{};       ///< of the step
+  std::vector<double> mfu{};            ///< in [0, 1]
+  std::vector<double> mfu_attended{};   ///< without the part of attention that masks leave out
+  std::vector<double> reward_margin{};  ///< of pairs of answers: chosen less rejected, mean
+  std::vector<double> preferred{};      ///< share of the pairs, in [0, 1]
+  std::vector<double> tokens{};         ///< of the step
+  std::vector<double> seconds{};        ///< of the step
 
   [[nodiscard]] std::size_t size() const { return step.size(); }
 };
