@@ -13,6 +13,7 @@
 #include "support/scratch_folder.h"
 #include "support/session_run.h"
 #include "support/tiny_config.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
@@ -45,8 +46,8 @@ std::string write_pairs(const ScratchFolder& folder) {
   return name;
 }
 
-RunConfig config_of(const ScratchFolder& folder, Preference objective, bool adapter) {
-  RunConfig config = tiny_config();
+RunConfig config_of(const ScratchFolder& folder, Preference objective, bool adapter,
+                    RunConfig config = tiny_config()) {
   config.train.objective = objective;
   if (adapter) {
     config.adapter = AdapterConfig{.rank = 3, .alpha = 6};
@@ -99,6 +100,28 @@ TEST_CASE("new adapters have the losses of their base, so the first loss of dpo 
   CHECK(second.chosen_reward > second.rejected_reward);
   for (const Arena* arena : session.arenas()) {
     CHECK(arena->used() == session.setup().plan.total(arena->space()));
+  }
+}
+
+TEST_CASE("on cuda the reference has the bits of the base, and losses are those of the cpu",
+          "[cuda]") {
+  if (without_gpu()) return;
+  const ScratchFolder folder;
+  const auto self = make_self_ranks();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    INFO(name_of(dtype));
+    RunConfig config = config_of(folder, Preference::kDpo, true, tiny_gpu_config(dtype));
+    std::vector<double> losses;
+    for (const BackendChoice backend : {BackendChoice::kCuda, BackendChoice::kCpu}) {
+      config.run.backend = backend;
+      Session session(config, *self);
+      const StepOutcome first = step(session, 0, 0.5);
+      CHECK(first.loss == Approx(std::log(2.0)).epsilon(1e-6));
+      CHECK(first.chosen_reward == 0);
+      CHECK(first.rejected_reward == 0);
+      losses.push_back(step(session, 1, 0.5).loss.value());
+    }
+    CHECK(losses[0] == Approx(losses[1]).epsilon(dtype == DType::kF32 ? 1e-4 : 5e-3));
   }
 }
 
