@@ -34,9 +34,10 @@ PackedTokens::PackedTokens(std::unique_ptr<TokenSource> source, const PackingOpt
                   "tokenize`, set data.eos_token, or set data.packing to false");
   }
   if (begins_.empty()) {
-    throw IoError(name() + ": has no document of at most " + std::to_string(row_tokens_) +
-                  " tokens, and data.overlong drops the others. Set it to cut, or raise " +
-                  "data.sequence_length");
+    throw IoError(
+        name() + ": has no " + (source_->has_pairs() ? "pair" : "document") + " of at most " +
+        std::to_string(row_tokens_) + " tokens, and data.overlong drops the others. " +
+        (source_->has_pairs() ? "Raise" : "Set it to cut, or raise") + " data.sequence_length");
   }
   pack();
 }

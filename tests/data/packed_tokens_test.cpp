@@ -244,6 +244,8 @@ TEST_CASE("pairs of answers stay side by side in one row, and are told to the ba
 
   CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3}), {.row_tokens = 12}),
                     ContainsSubstring("data.overlong") && ContainsSubstring("drop"));
+  CHECK_THROWS_WITH(PackedTokens(pairs_of({9, 4}), options),
+                    ContainsSubstring("no pair of at most 12") && ContainsSubstring("Raise"));
   CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3, 4}), options),
                     ContainsSubstring("without a rejected one"));
   CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3, 4, 1}), options),
