@@ -16,8 +16,8 @@ namespace strata {
 
 namespace {
 
-/// What two copies at once, one each way, leave to each: 16 lanes of PCIe, or NVLink to Grace.
-constexpr double kPcie4 = 24, kPcie5 = 50, kC2c = 300;
+/// What two copies at once, one each way, leave to each: 16 or 8 lanes of PCIe, or NVLink to Grace.
+constexpr double kPcie4 = 24, kPcie5 = 50, kPcie5Of8 = 25, kC2c = 300;
 /// AdamW's rate on the host: of a server's many memory channels, measured with 16 cores, of a
 /// desktop's two (DDR4, DDR5), and of Grace.
 constexpr double kServer = 155, kDesktop4 = 40, kDesktop5 = 60, kGrace = 300;
@@ -34,7 +34,8 @@ constexpr double kNicOf400 = 50, kNicOf200 = 25, kNicOf100 = 12.5, kNicOf10 = 1.
 constexpr PeerLink kNvlink4{338, false, kNicOf400}, kNvlink3{225, false, kNicOf200},
     kNvlink5{676, false, kNicOf400};
 constexpr PeerLink kCards4{20, true, kNicOf100}, kCards5{40, true, kNicOf100};
-constexpr PeerLink kDesktopCards4{10, true, kNicOf10}, kDesktopCards5{20, true, kNicOf10};
+constexpr PeerLink kDesktopCards4{10, true, kNicOf10}, kDesktopCards5{20, true, kNicOf10},
+    kDesktopCards5Of8{10, true, kNicOf10};
 
 /// MFU in bf16 of the best published program. llm.q: a 7B of which nothing stays on an RTX 4090,
 /// 2,780 tokens/s, and with everything on the card 3,900 on an L40S, 8,000 on an RTX PRO 6000 and
@@ -45,6 +46,7 @@ constexpr double kGeForce = 0.724, kAdaServer = 0.464, kBlackwellCard = 0.683, k
 constexpr std::string_view kRtx3090[]{"NVIDIA GeForce RTX 3090"};
 constexpr std::string_view kRtx4090[]{"NVIDIA GeForce RTX 4090"};
 constexpr std::string_view kRtx5090[]{"NVIDIA GeForce RTX 5090"};
+constexpr std::string_view kRtx5060Ti[]{"NVIDIA GeForce RTX 5060 Ti"};
 constexpr std::string_view kRtx6000Ada[]{"NVIDIA RTX 6000 Ada Generation"};
 constexpr std::string_view kRtxPro6000[]{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
                                          "NVIDIA RTX PRO 6000 Blackwell Server Edition"};
@@ -71,6 +73,8 @@ constexpr GpuModel kModels[] = {
      kDesktop5, kDesktopCards4, false, kGeForce},
     {"RTX 5090", "5090", kRtx5090, 120, 170, 31.4, 209.5, 190, 142, 104, gbs(1.79), 5, kPcie5,
      kDesktop5, kDesktopCards5, false, kGeForce},
+    {"RTX 5060 Ti 16GB", "5060 Ti", kRtx5060Ti, 120, 36, 15.5, 47.4, 43, 32, 24, gbs(0.448), 5,
+     kPcie5Of8, kDesktop5, kDesktopCards5Of8, false, kGeForce},
     {"RTX 6000 Ada", "6000 Ada", kRtx6000Ada, 89, 142, 47.4, 364, 240, 180, 132, gbs(0.96), 4,
      kPcie4, kServer, kCards4, false, kAdaServer},
     {"RTX PRO 6000 Blackwell", "RTX PRO 6000", kRtxPro6000, 120, 188, 94.9, 504, 420, 315, 231,

@@ -31,7 +31,7 @@ struct GpuModel {
   double attention_forward_tflops = 0;   ///< for endless rows with a head dim of 128
   double attention_backward_tflops = 0;  ///< for the same, at the clock of steps of short rows
   double device_gbs = 0;                 ///< what kernels reach of the memory's bandwidth
-  int pcie = 0;                          ///< generation of its 16 lanes; 0: another link
+  int pcie = 0;                          ///< generation of its lanes; 0: another link
   double link_gbs = 0;                   ///< copies each way while both run
   double host_gbs =
       0;  ///< AdamW on the host that such a GPU usually has: nothing of the GPU itself
