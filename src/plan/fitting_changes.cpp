@@ -85,11 +85,20 @@ std::optional<RunConfig> find(const RunConfig& given, const PlannedRank& planned
   ring.gradient_ring = true;
   if (std::optional<RunConfig> found = first_of_bases(ring)) return found;
   if (bases.size() > 1) bases.erase(bases.begin());
-  while (ring.step_rows % 2 == 0) {
-    ring.step_rows /= 2;
-    if (std::optional<RunConfig> found = first_of_bases(ring)) return found;
-  }
-  return std::nullopt;
+  const auto first_of_fewer_tokens = [&](TuneSpace space) {
+    std::optional<RunConfig> found;
+    while (!found && space.step_rows % 2 == 0) {
+      space.step_rows /= 2;
+      found = first_of_bases(space);
+    }
+    return found;
+  };
+  if (std::optional<RunConfig> found = first_of_fewer_tokens(ring)) return found;
+  const bool has_masters = given.optimizer.master == MasterWeights::kSplit;
+  if (given.run.dtype != DType::kBF16 || !has_masters) return std::nullopt;
+  for (RunConfig& base : bases) base.optimizer.master = MasterWeights::kNone;
+  if (std::optional<RunConfig> found = first_of_bases(ring)) return found;
+  return first_of_fewer_tokens(ring);
 }
 
 /// Leaves out what it fits without: how a step is cut, then key by key.
@@ -125,6 +134,7 @@ std::string consequences(const RunConfig& given, const RunConfig& found) {
   const DType moments = found.optimizer.moment_dtype;
   add(given.optimizer.moment_dtype != moments,
       moments == kMomentCode ? "moments in 8 bits" : "moments in bf16");
+  add(given.optimizer.master != found.optimizer.master, "no master weights");
   add(given.optimizer.grad_clip && !found.optimizer.grad_clip, "no clipping");
   add(step_rows_of(given.schedule) != step_rows_of(found.schedule), "fewer tokens a step");
   return what.empty() ? "" : " (not the same run: " + what + ")";

@@ -310,6 +310,31 @@ TEST_CASE("an 8B with the documented chat config that a usual PC refuses is give
   }
 }
 
+TEST_CASE("an 8B that 24 GiB beside 32 GiB refuse is told to do without masters, and then fits") {
+  const PlannedRank pc{
+      .budget = {.device_limit = 23 * kGiB,
+                 .device_limit_origin = "the card",
+                 .device_overhead = estimated_device_overhead(BackendChoice::kCuda),
+                 .host_limit = 28 * kGiB,
+                 .host_limit_origin = "the memory",
+                 .host_overhead = estimated_host_overhead(BackendChoice::kCuda)},
+      .device = "NVIDIA GeForce RTX 4090"};
+  std::vector<std::string> sets{"memory.device_limit=null", "data.sequence_length=2048"};
+  std::string text;
+  try {
+    static_cast<void>(choose_placement(test::config_file("llama3-8b.json", sets), pc));
+  } catch (const OutOfMemory& error) {
+    text = error.what();
+  }
+  INFO(text);
+  CHECK_THAT(text, ContainsSubstring("no master weights"));
+  const std::vector<std::string> line = line_that_fits(text);
+  CHECK(std::ranges::find(line, "optimizer.master=none") != line.end());
+  sets.insert(sets.end(), line.begin(), line.end());
+  const RunConfig config = test::config_file("llama3-8b.json", sets);
+  CHECK_NOTHROW(make_setup(config, choices_by_rule(config), pc));
+}
+
 TEST_CASE("a refusal proposes nothing that the other memory cannot hold") {
   RunConfig config = test::tiny_config();
   config.schedule.resident_units = 0;
