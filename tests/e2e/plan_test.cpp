@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "e2e/program.h"
 #include "support/catch.h"
@@ -104,6 +105,26 @@ TEST_CASE("plan predicts for the GPU that is named, within its memory", "[long]"
   const Outcome on_cpu = plan(folder, "tiny-cpu.json --gpu 4090");
   CHECK(on_cpu.code == 2);
   CHECK_THAT(on_cpu.text, ContainsSubstring("run.backend"));
+}
+
+TEST_CASE("the configs for desktop machines fit the cards that they are for") {
+  struct Machine {
+    std::string config;
+    std::vector<std::string> gpus;
+  };
+  const std::vector<Machine> machines{{"llama3-8b-24gb-64gb.json", {"3090", "4090", "5090"}},
+                                      {"llama3-8b-24gb-32gb.json", {"3090", "4090", "5090"}},
+                                      {"llama3-8b-16gb-64gb.json", {"5060Ti", "4090"}},
+                                      {"qwen2.5-14b-24gb-128gb.json", {"3090", "4090", "5090"}}};
+  const Folder folder;
+  for (const Machine& machine : machines) {
+    for (const std::string& gpu : machine.gpus) {
+      const Outcome planned = plan(folder, machine.config + " --gpu " + gpu);
+      INFO(machine.config << " on " << gpu << ": " << planned.text);
+      CHECK(planned.code == 0);
+      CHECK_THAT(planned.text, ContainsSubstring("tokens/s"));
+    }
+  }
 }
 
 TEST_CASE("plan predicts no speed of a GPU that nobody named") {
