@@ -32,6 +32,7 @@ NOT_RUN = {
     "scripts/test.sh": CI_RUNS,
     "scripts/test_gpu.py": "needs a GPU; ctest runs its self-test",
     "scripts/measure/tests_under_load.py": "takes hours",
+    "scripts/measure/preferences.py": "needs a GPU for a model of this size",
     "scripts/install_dependencies.sh": CI_RUNS,
     "cmake --preset c": "stages of .ci/run build these presets, or those that they are made of",
     "cmake --build --preset c": "stages of .ci/run build these presets, or those that they are made of",
