@@ -62,7 +62,9 @@ int evaluate_command(const EvaluateOptions& options) {
   if (!options.jsonl && is_token_file(options.input)) {
     require_no_truncation(options, options.input);
     std::optional<RunConfig> run = model.run();
-    const bool as_validated = run && !options.model.context && !options.stride;
+    // A run on preferences validates by the loss of pairs, which says nothing of tokens.
+    const bool as_validated =
+        run && !run->train.objective && !options.model.context && !options.stride;
     const std::unique_ptr<TokenSource> tokens = open_tokens(options.input, run, as_validated);
     const std::filesystem::path named(options.model.tokenizer);
     require_tokenizer_of(

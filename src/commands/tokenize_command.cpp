@@ -50,10 +50,22 @@ int show_documents(TokenizeOptions options, std::int64_t count) {
   const bool colours = shows_colours();
   options.threads = 1;
   options.show = [&](const EncodedDocument& document, const Tokenizer* tokenizer) {
-    print_tokens(
-        std::cout,
-        {.name = document.name, .ids = document.ids, .loss = document.loss, .tokenizer = tokenizer},
-        colours);
+    const auto print = [&](const std::string& name, std::size_t begin, std::size_t size) {
+      const auto loss = document.loss.empty() ? document.loss : document.loss.subspan(begin, size);
+      print_tokens(std::cout,
+                   {.name = name,
+                    .ids = document.ids.subspan(begin, size),
+                    .loss = loss,
+                    .tokenizer = tokenizer},
+                   colours);
+    };
+    const std::size_t chosen = document.chosen;
+    if (chosen == 0) {
+      print(document.name, 0, document.ids.size());
+    } else {
+      print(document.name + ", chosen", 0, chosen);
+      print(document.name + ", rejected", chosen, document.ids.size() - chosen);
+    }
     return --count > 0;
   };
   (void)tokenize(options);

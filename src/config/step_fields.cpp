@@ -15,11 +15,11 @@ void TrainSection::fields(FieldList& f) {
         "Scales how far answers may move from the reference: lower values let them move further. "
         "Of simpo it scales the margin, of orpo the loss of the odds ratio beside that of the "
         "chosen answer. null takes 0.1, for simpo 2.")
-      .above(0, "null takes the usual one");
+      .from(1e-6, 1e6);
   f.add("gamma", gamma,
         "Sets the margin by which simpo wants the reward of chosen answers to be above that of "
         "rejected ones; null takes 1. Raise it, to at most beta, to part them further.")
-      .at_least(0);
+      .from(0, 1e6);
   f.add("label_smoothing", label_smoothing,
         "Says which share of the pairs is taken to have its answers the wrong way round, for dpo "
         "and simpo, up to 0.5. Raise it where the labels are noisy.")

@@ -105,6 +105,10 @@ void TokenFile::read_header() {
            " ids of " + std::to_string(header.bytes_per_token) + " bytes");
   }
   if (header.zero != 0) refuse("damaged: the last bytes of its header are not 0");
+  if (has_pairs_ && header.documents % 2 != 0) {
+    refuse("damaged: it holds pairs, and its header tells of " + std::to_string(header.documents) +
+           " documents");
+  }
 
   type_ = narrow_ids ? TokenType::kU16 : TokenType::kU32;
   version_ = header.version;

@@ -155,6 +155,18 @@ TEST_CASE("a file of pairs has version 3 and both flags, and says that it holds 
   CHECK(ends_in(*tokens, 0, 5) == Ends{3, 5});
 }
 
+TEST_CASE("a file of pairs in which an answer has no other is refused") {
+  const ScratchFolder folder;
+  TokenFileWriter writer(folder.file("a.bin"), kSmall);
+  writer.mark_pairs();
+  writer.append(Ids{1, 2, 3}, Loss{0, 0, 1});
+  writer.close();
+  writer.publish();
+  REQUIRE_THROWS_WITH(TokenFile::open(folder.file("a.bin")), ContainsSubstring("a.bin") &&
+                                                                 ContainsSubstring("pairs") &&
+                                                                 ContainsSubstring("1 documents"));
+}
+
 TEST_CASE("loss bits come back from any place of a long file") {
   const ScratchFolder folder;
   constexpr std::size_t kTokens = 100'003;
