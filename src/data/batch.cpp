@@ -24,54 +24,33 @@ std::span<T> part(std::span<T> whole, std::int64_t index, std::int64_t size) {
   return whole.subspan(static_cast<std::size_t>(index * size), static_cast<std::size_t>(size));
 }
 
-/// Appends runs of tokens to a sub-batch's segment table; every query sees its own run.
-class SegmentTable {
+/// Appends rows of numbers to a sub-batch's table.
+template <std::int64_t kColumns>
+class Table {
  public:
-  explicit SegmentTable(std::span<std::int32_t> table) : table_(table) {}
+  explicit Table(std::span<std::int32_t> table) : table_(table) {}
 
-  void add(std::int64_t begin, std::int64_t length) {
-    const auto row = table_.subspan(next_, kSegmentColumns);
-    row[0] = row[1] = static_cast<std::int32_t>(begin);
-    row[2] = row[3] = static_cast<std::int32_t>(length);
-    row[4] = 0;
-    next_ += kSegmentColumns;
+  void add(const std::array<std::int64_t, kColumns>& row) {
+    for (const std::int64_t value : row) table_[next_++] = static_cast<std::int32_t>(value);
   }
   void clear_rest() { std::ranges::fill(table_.subspan(next_), 0); }
-  [[nodiscard]] std::int64_t count() const {
-    return static_cast<std::int64_t>(next_) / kSegmentColumns;
-  }
+  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(next_) / kColumns; }
 
  private:
   std::span<std::int32_t> table_;
   std::size_t next_ = 0;
 };
+using SegmentTable = Table<kSegmentColumns>;
+using PairTable = Table<kPairColumns>;
 
-/// Appends the pairs of rows to a sub-batch's table.
-class PairTable {
- public:
-  explicit PairTable(std::span<std::int32_t> table) : table_(table) {}
-
-  /// Takes the documents of a row two by two; padding behind them is one that is left over.
-  void add_row(std::int64_t row_begin, std::span<const std::int64_t> ends) {
-    std::int64_t begin = 0;
-    for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
-      const auto pair = table_.subspan(next_, kPairColumns);
-      pair[0] = static_cast<std::int32_t>(row_begin + begin);
-      pair[1] = static_cast<std::int32_t>(row_begin + ends[i]);
-      pair[2] = static_cast<std::int32_t>(row_begin + ends[i + 1]);
-      begin = ends[i + 1];
-      next_ += kPairColumns;
-    }
+/// Takes the documents of a row two by two; padding behind them is one that is left over.
+void add_pairs(std::int64_t row_begin, std::span<const std::int64_t> ends, PairTable& pairs) {
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
+    pairs.add({row_begin + begin, row_begin + ends[i], row_begin + ends[i + 1]});
+    begin = ends[i + 1];
   }
-  void clear_rest() { std::ranges::fill(table_.subspan(next_), 0); }
-  [[nodiscard]] std::int64_t count() const {
-    return static_cast<std::int64_t>(next_) / kPairColumns;
-  }
-
- private:
-  std::span<std::int32_t> table_;
-  std::size_t next_ = 0;
-};
+}
 
 const BatchOptions& checked(const BatchOptions& o) {
   const auto at_least_one = [](const char* what, std::int64_t value) {
@@ -259,10 +238,11 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
     }
     // The last run ends with the row, whether its document does or not.
     if (ends.empty() || ends.back() != length) ends.push_back(length);
-    if (options_.pairs) pairs.add_row(r * length, ends);
+    if (options_.pairs) add_pairs(r * length, ends, pairs);
     std::int64_t start = 0;
     for (const std::int64_t end : ends) {
-      segments.add(r * length + start, end - start);
+      // Every query sees its own run.
+      segments.add({r * length + start, r * length + start, end - start, end - start, 0});
       std::iota(positions.begin() + start, positions.begin() + end, 0);
       start = end;
     }

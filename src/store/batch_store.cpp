@@ -8,8 +8,13 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
+#include "strata/ops/preference.h"
 
 namespace strata {
+
+// What is loaded is what the operator reads, and its figures fit where a pass has losses of tokens.
+static_assert(kPairColumns == PreferenceLoss::kPairColumns);
+static_assert(kFewestPairTokens >= PreferenceLoss::kFigures);
 
 namespace {
 
