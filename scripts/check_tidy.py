@@ -6,9 +6,9 @@ it.
   scripts/check_tidy.py --self-test          checks how sources are chosen
 
 Needs build/cpu-debug configured, from whose compile commands it takes the flags, without the precompiled header: a
-source has to include what it names. Sources of the CUDA backend are not in there. It compares with where this branch left main. On main itself the change is what was
-committed in the eight hours before its last commit: a day's work, whatever the number of commits. A clone that has no
-commit before (depth 1) is looked at whole.
+source has to include what it names. Sources of the CUDA backend are not in there. It compares with where this branch
+left main. On main itself the change is what was committed in the eight hours before its last commit: a day's work,
+whatever the number of commits. A clone that has no commit before (depth 1) is looked at whole.
 
 A file that only moved, or has other comments and includes, is no part of the change.
 A source that was found in order is not looked at again until it, a header of this tree that it includes, its command
