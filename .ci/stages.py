@@ -2,9 +2,10 @@
 """Compares the times of CI's stages with the budgets in .ci/budget.json, which are for two idle cores.
 
   .ci/stages.py report TIMES OUTPUT [--test-seconds FILE]
-                             reads lines "SECONDS<tab>STAGE<tab>COMPILATIONS<tab>NEW", where ccache lacked NEW of the
-                             compilations (a kernel counts as several), writes them as JSON, prints a table and what
-                             is over its budget
+                             reads lines "SECONDS<tab>PROCESSOR<tab>STAGE<tab>COMPILATIONS<tab>NEW", where all
+                             processors were at work for PROCESSOR seconds and ccache lacked NEW of the compilations
+                             (a kernel counts as several), writes them as JSON, prints a table and what is over its
+                             budget
   .ci/stages.py --self-test  checks that what is over is found
 
 --test-seconds names a file with the user and system seconds of the default tests. A stage has two budgets: "warm" where
@@ -35,32 +36,33 @@ def over_budget(what, seconds, allowed):
 
 def summary(times, budget, test_seconds):
     """What is written: the stages in order, what is over its budget, and whether that is a failure. `times` has the
-    name, seconds, compilations and new ones of each stage."""
+    name, seconds, processor seconds, compilations and new ones of each stage."""
     stages, over = [], []
-    for name, seconds, compiled, new in times:
+    for name, seconds, processor, compiled, new in times:
         # The names of README's stages end with a command.
         budgets = next((b for n, b in budget["stages"].items() if name.startswith(n)), None)
         kind = "warm" if is_warm(compiled, new) else "cold"
         allowed = budgets and budgets.get(kind, budgets["warm"])
-        stages.append({"stage": name, "seconds": seconds, "budget": allowed, "kind": kind, "compiled": compiled,
-                       "new": new})
+        stages.append({"stage": name, "seconds": seconds, "processor_seconds": processor, "budget": allowed,
+                       "kind": kind, "compiled": compiled, "new": new})
         over += [f"no budget in .ci/budget.json: {name}"] if allowed is None else over_budget(name, seconds, allowed)
     whole = sum(t[1] for t in times)
-    kind = "warm" if is_warm(sum(t[2] for t in times), sum(t[3] for t in times)) else "cold"
+    kind = "warm" if is_warm(sum(t[3] for t in times), sum(t[4] for t in times)) else "cold"
     over += over_budget(f"the whole run ({kind})", whole, budget["whole"][kind])
     if test_seconds is not None:
         over += over_budget("processor time of the default tests", test_seconds, budget["test_processor_seconds"])
     if whole > budget["warn"]:
         over.append(f"WARNING: the whole run took {whole / 60:.0f} minutes; {budget['limit'] // 60} are the limit")
-    return {"whole_seconds": whole, "kind": kind, "whole_budget": budget["whole"][kind],
+    return {"whole_seconds": whole, "processor_seconds": sum(t[2] for t in times), "kind": kind,
+            "whole_budget": budget["whole"][kind],
             "test_processor_seconds": test_seconds, "failed": whole > budget["limit"], "over": over, "stages": stages}
 
 
 def report(arguments):
     times = []
     for line in Path(arguments.times).read_text().splitlines():
-        seconds, name, compiled, new = line.split("\t")
-        times.append((name, int(seconds), int(compiled), int(new)))
+        seconds, processor, name, compiled, new = line.split("\t")
+        times.append((name, int(seconds), int(processor), int(compiled), int(new)))
     test_file = arguments.test_seconds and Path(arguments.test_seconds)
     test_seconds = None
     if test_file and test_file.is_file():
@@ -68,14 +70,15 @@ def report(arguments):
     result = summary(times, json.loads(BUDGET.read_text()), test_seconds)
     Path(arguments.output).write_text(json.dumps(result, indent=2) + "\n")
     for s in result["stages"]:
-        print(f"{s['seconds']:6d} s of {s['budget'] or 0:4d}  {s['stage']}" +
+        print(f"{s['seconds']:6d} s of {s['budget'] or 0:4d}, processors {s['processor_seconds']:5d} s  {s['stage']}" +
               (f" (cold: {s['new']} of {s['compiled']} compiled)" if s["kind"] == "cold" else ""))
-    print(f"{result['whole_seconds']:6d} s of {result['whole_budget']:4d}  in all, {result['kind']}")
+    print(f"{result['whole_seconds']:6d} s of {result['whole_budget']:4d}, "
+          f"processors {result['processor_seconds']:5d} s  in all, {result['kind']}")
     if test_seconds is not None:
         print(f"the default tests took {test_seconds:.0f} s of processor time")
     for line in result["over"]:
         print(line)
-    print(f"ccache lacked {sum(t[3] for t in times)} of {sum(t[2] for t in times)} compilations")
+    print(f"ccache lacked {sum(t[4] for t in times)} of {sum(t[3] for t in times)} compilations")
     return 1 if result["failed"] else 0
 
 
@@ -84,17 +87,17 @@ def self_test():
               "stages": {"build": {"warm": 30, "cold": 90}, "README": {"warm": 50}}}
     over, twice, none, warning = "over budget", "TWICE", "no budget", "WARNING"
     cases = [  # times, seconds of tests, what is said, in order, and whether it fails
-        ([("build", 30, 9, 0), ("README: a", 50, 9, 0), ("README: b", 20, 9, 0)], 60, [], False),
-        ([("build", 31, 9, 0)], None, [over], False),
-        ([("build", 60, 9, 0)], None, [twice], False),
-        ([("build", 90, 9, 9)], None, [], False),
-        ([("build", 180, 9, 9)], None, [twice], False),
-        ([("README: a", 51, 0, 0)], None, [over], False),
-        ([("README: a", 51, 9, 9)], None, [over], False),
-        ([("new", 1, 0, 0)], None, [none], False),
-        ([("build", 30, 9, 0), ("README: a", 50, 9, 0), ("README: b", 50, 9, 0)], None, [over], False),
-        ([("build", 251, 9, 9)], None, [twice, over, warning], False),
-        ([("build", 501, 9, 9)], None, [twice, twice, warning], True),
+        ([("build", 30, 0, 9, 0), ("README: a", 50, 0, 9, 0), ("README: b", 20, 0, 9, 0)], 60, [], False),
+        ([("build", 31, 0, 9, 0)], None, [over], False),
+        ([("build", 60, 0, 9, 0)], None, [twice], False),
+        ([("build", 90, 0, 9, 9)], None, [], False),
+        ([("build", 180, 0, 9, 9)], None, [twice], False),
+        ([("README: a", 51, 0, 0, 0)], None, [over], False),
+        ([("README: a", 51, 0, 9, 9)], None, [over], False),
+        ([("new", 1, 0, 0, 0)], None, [none], False),
+        ([("build", 30, 0, 9, 0), ("README: a", 50, 0, 9, 0), ("README: b", 50, 0, 9, 0)], None, [over], False),
+        ([("build", 251, 0, 9, 9)], None, [twice, over, warning], False),
+        ([("build", 501, 0, 9, 9)], None, [twice, twice, warning], True),
         ([], 61, [over], False),
         ([], 121, [twice], False),
     ]
