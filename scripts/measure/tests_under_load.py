@@ -2,14 +2,15 @@
 """Runs tests many times where everything is slow: two cores with four busy loops, a writer and half of the memory taken.
 
   scripts/measure/tests_under_load.py [FOLDER]   runs ctest's tests of this build folder (build/cpu-release)
-    --labels REGEX    those with such a label (fast|slow|long|kills|fuzz)
+    --labels REGEX    those with such a label (fast|long|kills|cookbook)
     --times N         each N times (30)
     --limit SECONDS   begins none afterwards, and ends those that still run, which count as not ended
     --temporary PATH  where tests and writers have their files (the system's folder for such files)
 
-A machine with more cores does it in slots of two, each with its own load and its part of the memory. As ctest of CI
-does, a slot runs three tests at a time. The last lines say for each test how often it passed, failed and did not end;
-what failed is shown before. The exit code is 1 if one failed, or if none passed.
+A machine with more cores does it in slots of two, each with its own busy loops and its part of the memory; they share
+one disk, and so one writer. As ctest of CI does, a slot runs three tests at a time. The last lines say for each test
+how often it passed, failed and did not end; what failed is shown before. The exit code is 1 if one failed, or if none
+passed.
 """
 
 import argparse
@@ -46,10 +47,13 @@ def tests_of(build, labels):
             yield test["name"], test["command"], environment, properties.get("WORKING_DIRECTORY", ".")
 
 
-def load(cores, folder, memory):
-    """Begins what takes a slot's cores, disk and memory; returns the processes."""
-    busy = "while True: pass"
-    writer = f"""
+def begin(program, cores):
+    return subprocess.Popen([sys.executable, "-c", program], preexec_fn=lambda: os.sched_setaffinity(0, cores))
+
+
+def writer(folder):
+    """A program that writes to this folder's disk for ever."""
+    return f"""
 import os
 block = bytes(1 << 20)
 while True:
@@ -58,6 +62,11 @@ while True:
             file.write(block)
         file.flush()
         os.fsync(file.fileno())"""
+
+
+def load(cores, memory):
+    """Begins what takes a slot's cores and memory; returns the processes."""
+    busy = "while True: pass"
     # Each page is written: memory that was only promised takes none.
     taken = f"""
 import mmap, signal
@@ -65,9 +74,7 @@ pages = mmap.mmap(-1, {memory})
 for at in range(0, {memory}, 4096):
     pages[at] = 1
 signal.pause()"""
-    programs = [busy] * BUSY_LOOPS + [writer, taken]
-    return [subprocess.Popen([sys.executable, "-c", text], preexec_fn=lambda: os.sched_setaffinity(0, cores))
-            for text in programs]
+    return [begin(program, cores) for program in [busy] * BUSY_LOOPS + [taken]]
 
 
 def end_what_is_left(folders):
@@ -88,7 +95,7 @@ class Slot:
         self.folder = Path(tempfile.mkdtemp(prefix=f"load{number}-", dir=temporary))
         os.chmod(self.folder, 0o755)
         self.cores, self.queue, self.results, self.end = cores, queue, results, end
-        self.load = load(cores, self.folder, memory)
+        self.load = load(cores, memory)
         self.workers = [threading.Thread(target=self.work) for _ in range(AT_A_TIME)]
         for worker in self.workers:
             worker.start()
@@ -142,7 +149,7 @@ class Slot:
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n", 1)[1])
     parser.add_argument("build", nargs="?", type=Path, default=Path("build/cpu-release"))
-    parser.add_argument("--labels", default="fast|slow|long|kills|fuzz")
+    parser.add_argument("--labels", default="fast|long|kills|cookbook")
     parser.add_argument("--times", type=int, default=30)
     parser.add_argument("--limit", type=float, default=86400)
     parser.add_argument("--temporary")
@@ -160,12 +167,16 @@ def main():
     results = collections.defaultdict(collections.Counter)
     begun = time.monotonic()
     Slot.turns.update((name, threading.Lock()) for name, command, *_ in tests if "-P" in command)
+    written = Path(tempfile.mkdtemp(prefix="load-", dir=options.temporary))
+    writing = begin(writer(written), cores)
     working = [Slot(number, set(cores[2 * number : 2 * number + 2]), options.temporary, memory, queue, results,
                     begun + options.limit) for number in range(slots)]
     for slot in working:
         slot.unload()
     for slot in working:
         slot.join()
+    writing.kill()
+    writing.wait()
 
     outcomes = ("passed", "failed", "skipped", "not ended")
     total = collections.Counter()
@@ -176,8 +187,8 @@ def main():
     print(f"{'all, in %.0f s' % (time.monotonic() - begun):32}" + "".join(f"{total[outcome]:11}" for outcome in outcomes))
     sys.stdout.flush()
     end_what_is_left([slot.folder for slot in working])
-    for slot in working:
-        shutil.rmtree(slot.folder, ignore_errors=True)
+    for folder in [written] + [slot.folder for slot in working]:
+        shutil.rmtree(folder, ignore_errors=True)
     return 1 if total["failed"] or not total["passed"] else 0
 
 

@@ -99,11 +99,6 @@ int kill_at_moments(unsigned seed, int wanted) {
 
 }  // namespace
 
-TEST_CASE("a run that is killed at a call that changes files goes on with its own bits", "[long]") {
-  if (skips_preload()) return;
-  CHECK(kill_at_calls(20, 67) >= 3);
-}
-
 TEST_CASE("a run whose checkpoints are on another disk goes on when it is killed", "[long]") {
   if (skips_preload()) return;
   CHECK(kill_at_calls(40, 67, Disk::kLinked) >= 3);
@@ -113,10 +108,6 @@ TEST_CASE("a run that is killed at any call that changes files goes on with its 
           "[slow][kills]") {
   if (skips_preload()) return;
   CHECK(kill_at_calls(1, 1) >= 150);
-}
-
-TEST_CASE("a run that is killed at random moments goes on with its own bits", "[long]") {
-  CHECK(kill_at_moments(1, 4) >= 4);
 }
 
 TEST_CASE("a run that is killed 50 times at random moments goes on with its own bits",

@@ -219,7 +219,7 @@ TEST_CASE("an output is neither overwritten nor gone on with by accident") {
   CHECK(read_file(folder / "out.jsonl") == "something else\n");
 }
 
-TEST_CASE("of 200 kills none loses or doubles a completion", "[kills][long]") {
+TEST_CASE("of 200 kills none loses or doubles a completion", "[slow][kills]") {
   if (skips_preload()) return;
   const Folder folder;
   fs::create_directories(folder / "checkpoints");  // where calls are counted

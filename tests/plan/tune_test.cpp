@@ -228,11 +228,11 @@ TEST_CASE("what is offered plans within its limits, on every machine and for eve
           "[long]") {
   const ScratchFolder folder;
   std::size_t offered = 0;
-  for (const char* model : {"llama-1.3b.json", "llama-7b.json", "llama3-8b.json", "llama-13b.json",
-                            "llama-30b.json", "llama-70b.json"}) {
+  for (const char* model :
+       {"llama-1.3b.json", "llama3-8b.json", "llama-30b.json", "llama-70b.json"}) {
     const RunConfig base = model_config(model);
-    for (const double device_gib : {24, 40, 80, 141}) {
-      for (const double host_gib : {32, 64, 128, 512}) {
+    for (const double device_gib : {24, 80, 141}) {
+      for (const double host_gib : {32, 128, 512}) {
         CAPTURE(model, device_gib, host_gib);
         const PlannedRank planned = machine(device_gib, host_gib);
         const TuneSpace space{.step_rows = 2, .moment_dtype = true};
@@ -249,7 +249,7 @@ TEST_CASE("what is offered plans within its limits, on every machine and for eve
       }
     }
   }
-  CHECK(offered > 40);
+  CHECK(offered >= 24);
 }
 
 TEST_CASE("predictions from datasheets are within 25 % of what another program published",
@@ -363,7 +363,7 @@ TEST_CASE("no prediction for a card that nobody measured is above what the best 
   CHECK_THAT(known.to_string(), !ContainsSubstring("nobody has measured"));
 }
 
-TEST_CASE("tuning a 7B, a 70B and a 1,024-layer model predicts few steps, each from few records",
+TEST_CASE("tuning a 7B, a 70B and a 256-layer model predicts few steps, each from few records",
           "[long]") {
   struct Case {
     const char* model;
@@ -372,7 +372,7 @@ TEST_CASE("tuning a 7B, a 70B and a 1,024-layer model predicts few steps, each f
   };
   for (const Case& c :
        {Case{"llama-7b.json", 125}, Case{"llama-70b.json", 1200},
-        Case{"llama-7b.json", 4000, {"model.num_hidden_layers=1024", "optimizer.grad_clip=1"}}}) {
+        Case{"llama-7b.json", 1000, {"model.num_hidden_layers=256", "optimizer.grad_clip=1"}}}) {
     CAPTURE(c.model, c.sets);
     const RunConfig base = model_config(c.model, c.sets);
     ThreadPool pool(0);
@@ -384,7 +384,7 @@ TEST_CASE("tuning a 7B, a 70B and a 1,024-layer model predicts few steps, each f
     CHECK(result.placed <= TuneLimits().placed);
     CHECK(result.predicted <= 200);
     REQUIRE(!result.best.empty());
-    for (const Tuned& tuned : result.best) CHECK(tuned.prediction.records <= 500'000);
+    for (const Tuned& tuned : result.best) CHECK(tuned.prediction.records <= 300'000);
   }
 }
 
