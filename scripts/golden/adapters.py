@@ -6,7 +6,8 @@ expected.safetensors             what training it must give, all in f64:
   loss, grad_norm [steps]        of each step on the model's batches, before clipping
   grad/<name>, final/<name>      gradient of batch 0; A and B after the last step, by PEFT's names
 
-In QUANTISED the weights of the linears of layers are those that bitsandbytes makes of 4 bits (nf4.py).
+In QUANTISED the weights of the linears of layers are those that bitsandbytes makes of 4 bits (nf4.py), or PyTorch of
+e4m3 (row_codes.py).
 
 PEFT on the class of transformers gives all of it. That class computes norms, rotations and softmax in f32 whatever its
 dtype is; here what it asks for as f32 is f64. With B = 0 it must then give the losses of the model's own golden file.
@@ -20,6 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+import row_codes
 from common import draw, generator, inverse_frequencies, require
 from llama import HuggingFaceRunner, finish, rotary_width, rotations, train, windows
 
@@ -47,8 +49,17 @@ CASES = {
         {"r": 8, "lora_alpha": 4, "target_modules": ["k_proj", "o_proj", "up_proj"]},
     ),
     "lora_nf4": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "lora_fp8": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
 }
-QUANTISED = ["lora_nf4"]
+
+
+def in_4_bits(weight):
+    import nf4  # needs bitsandbytes
+
+    return nf4.quantised(weight)[1].double()
+
+
+QUANTISED = {"lora_nf4": in_4_bits, "lora_fp8": row_codes.in_fp8}
 
 
 @contextlib.contextmanager
@@ -66,21 +77,19 @@ def f32_is_f64():
         torch.Tensor.float = cast
 
 
-def quantise(model):
-    import nf4  # needs bitsandbytes
-
+def quantise(model, rounded):
     for module in model.model.layers.modules():
         if isinstance(module, torch.nn.Linear):
-            module.weight.data = nf4.quantised(module.weight.data)[1].double()
+            module.weight.data = rounded(module.weight.data)
 
 
 class AdapterRunner(HuggingFaceRunner):
     """Runs a model of transformers with adapters of PEFT in f64; weights and gradients are those of A and B."""
 
-    def __init__(self, folder, c, options, quantised):
+    def __init__(self, folder, c, options, rounded):
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
-        if quantised:
-            quantise(base)
+        if rounded:
+            quantise(base, rounded)
         rotary = base.model.rotary_emb
         for layer, rope in enumerate(rotations(c)):  # which were computed in f32
             kind = "full" if windows(c)[layer] is None else "sliding"
@@ -124,8 +133,8 @@ def make_case(name, seed, goldens, folder):
     known = load_file(goldens / base / "expected.safetensors")
     keys = ("tokens", "positions", "documents", "targets")
     batches = [{key: known[key][step].long() for key in keys} for step in range(len(known["loss"]))]
-    quantised = name in QUANTISED
-    run = AdapterRunner(goldens / base, config, options, quantised)
+    rounded = QUANTISED.get(name)
+    run = AdapterRunner(goldens / base, config, options, rounded)
     rng = generator(seed)
     shapes = {n: leaf.shape for n, leaf in run.leaves().items()}
     weights = {n: draw(rng, *shape, std=0.5 * shape[1] ** -0.5) for n, shape in sorted(shapes.items())}
@@ -133,7 +142,7 @@ def make_case(name, seed, goldens, folder):
     nothing = {n: w * (0 if ".lora_B." in n else 1) for n, w in weights.items()}
     worst = abs(run(nothing, batches[0])["loss"].item() / known["loss"][0].item() - 1)
     print(f"{name}: without effect the loss differs by {worst:.1e}")
-    if quantised:
+    if rounded:
         require(worst > TOLERANCE, f"{name}: nothing was rounded")
     else:
         require(worst < TOLERANCE, f"{name}: the loss of the model itself differs by {worst:.1e}")

@@ -23,6 +23,7 @@ import models
 import nf4
 import operators
 import rope_scaling
+import row_codes
 
 
 def main():
@@ -37,6 +38,7 @@ def main():
     operators.make(folder)
     models.make(folder)
     nf4.make(folder)
+    row_codes.make(folder)
     adapters.make(folder)
     generation.make(folder)
     rope_scaling.make(folder)

@@ -168,7 +168,7 @@ void TrainingState::fill_packed(BlockId block, ThreadPool& pool, const WeightSou
   const BlockState& s = memory_.blocks[block];
   const std::size_t shard = s.weight.bytes().bytes;
   std::vector<std::byte> packed(shard * static_cast<std::size_t>(plan_.ranks));
-  pack_block(layout_.blocks[block], plan_.compute, source, pool, packed);
+  pack_block(layout_.blocks[block], plan(block).form, plan_.compute, source, pool, packed);
   write(block, &BlockState::weight, 0,
         std::span(packed).subspan(shard * static_cast<std::size_t>(plan_.rank), shard));
   count_work(work, shard);

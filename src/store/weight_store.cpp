@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "strata/base/bytes.h"
 #include "strata/ops/elementwise.h"
@@ -91,7 +92,7 @@ WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Kernels
     const Block& block = state.layout().blocks[b];
     const Form form = state.plan(b).form;
     shards_[b] = weight_shape(block, form, state.plan());
-    if (form != Form::kPlain) packed_[b].emplace(block, state.plan().compute);
+    if (form != Form::kPlain) packed_[b].emplace(block, form, state.plan().compute);
   }
 }
 
@@ -177,7 +178,8 @@ std::byte* WeightStore::decode(BlockId block, std::byte* data, Stream& compute, 
                       Shape{elements});
   };
   for (const PackedMatrix& m : packed->matrices) {
-    kernels_.run(compute, m.decode(data, place(m.begin, m.elements)), tag);
+    std::visit([&](const auto& op) { kernels_.run(compute, op, tag); },
+               packed->decoder(m, data, place(m.begin, m.elements())));
   }
   for (const UnpackedSegment& s : packed->segments) {
     const TensorView to = place(s.begin, s.elements);

@@ -1,6 +1,6 @@
 // Tests training of adapters against PEFT on transformers in f64: losses, norms, the gradients of
-// every A and B, and their values after five clipped AdamW steps; also over weights in 4 bits,
-// against PEFT over those of bitsandbytes.
+// every A and B, and their values after five clipped AdamW steps; also over packed weights, against
+// PEFT over those of bitsandbytes and PyTorch.
 
 #include <algorithm>
 #include <cstdint>
@@ -46,7 +46,8 @@ std::vector<AdapterCase> adapter_cases() {
           {"lora_granite",
            "granite",
            {.rank = 8, .alpha = 4, .targets = {"k_proj", "o_proj", "up_proj"}}},
-          {"lora_nf4", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kNf4}}};
+          {"lora_nf4", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kNf4}},
+          {"lora_fp8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kFp8}}};
 }
 
 /// Trains a case, whose adapter is PEFT's, as the config says.

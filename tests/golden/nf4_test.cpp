@@ -35,7 +35,7 @@ std::vector<float> decoded(const PackedMatrix& m, const std::byte* packed) {
   const auto* groups = reinterpret_cast<const float*>(packed + m.groups);
   const auto* tables = reinterpret_cast<const float*>(packed + m.tables);
   std::vector<float> values;
-  for (std::int64_t i = 0; i < m.elements; ++i) {
+  for (std::int64_t i = 0; i < m.elements(); ++i) {
     const int code = i % 2 == 0 ? codes[i / 2] / 16 : codes[i / 2] % 16;
     const float product = tables[17 + scales[i / 64]] * groups[i / (64 * 256)];
     values.push_back(tables[1 + code] * (product + tables[0]));
@@ -105,30 +105,35 @@ TEST_CASE("shards of packed blocks are parts of one, whatever the ranks, and nea
                       {.compute = DType::kF32, .base_form = form, .rank = rank, .ranks = ranks});
   };
   const BlockId block = layout.block_of_layer(1);
-  const auto bytes_of = [&](int rank, int ranks) {
+  const auto bytes_of = [&](int rank, int ranks, Form form) {
     LaneMachine machine;
-    TrainingState state(layout, plan(rank, ranks, Form::kNf4), machine.arenas());
+    TrainingState state(layout, plan(rank, ranks, form), machine.arenas());
     state.initialize(3, 0.5, machine.pool());
     const TensorView& weight = state.block(block).weight;
     const auto* first = static_cast<const std::byte*>(weight.data);
     return std::vector<std::byte>(first, first + weight.bytes().bytes);
   };
-  const std::vector<std::byte> whole = bytes_of(0, 1);
-  for (const int ranks : {2, 3}) {
-    std::vector<std::byte> joined;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::vector<std::byte> shard = bytes_of(rank, ranks);
-      joined.insert(joined.end(), shard.begin(), shard.end());
+  for (const Form form : {Form::kNf4, Form::kFp8}) {
+    INFO(std::string(name_of(form)));
+    const std::vector<std::byte> whole = bytes_of(0, 1, form);
+    for (const int ranks : {2, 3}) {
+      std::vector<std::byte> joined;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const std::vector<std::byte> shard = bytes_of(rank, ranks, form);
+        joined.insert(joined.end(), shard.begin(), shard.end());
+      }
+      REQUIRE(joined.size() >= whole.size());
+      CHECK(std::equal(whole.begin(), whole.end(), joined.begin()));
     }
-    REQUIRE(joined.size() >= whole.size());
-    CHECK(std::equal(whole.begin(), whole.end(), joined.begin()));
   }
 
   LaneMachine machine;
   TrainingState plain(layout, plan(0, 1, Form::kPlain), machine.arenas());
   plain.initialize(3, 0.5, machine.pool());
   const std::vector<double> weights = plain.master(block);
-  for (const PackedMatrix& m : PackedBlock(layout.blocks[block], DType::kF32).matrices) {
+  const std::vector<std::byte> whole = bytes_of(0, 1, Form::kNf4);
+  const PackedBlock packed(layout.blocks[block], Form::kNf4, DType::kF32);
+  for (const PackedMatrix& m : packed.matrices) {
     const std::vector<float> back = decoded(m, whole.data());
     for (std::size_t begin = 0; begin < back.size(); begin += 64) {
       const auto* const first = &weights[static_cast<std::size_t>(m.begin) + begin];

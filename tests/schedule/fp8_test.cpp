@@ -218,6 +218,21 @@ TEST_CASE("adapters multiply numbers beside products of codes") {
   check(config);
 }
 
+TEST_CASE("over weights in e4m3 products of codes have the bits of those over plain weights") {
+  RunConfig config = bf16_config();
+  config.adapter = AdapterConfig{.rank = 3};
+  const auto run_over = [&](Form form, Products products) {
+    config.adapter->base_format = form;
+    config.run.products = products;
+    return run_tiny(config);
+  };
+  const RunResult plain = run_over(Form::kPlain, Products::kFp8);
+  const RunResult packed = run_over(Form::kFp8, Products::kFp8);
+  CHECK(packed.losses == plain.losses);
+  CHECK(packed.norms == plain.norms);
+  CHECK(packed.losses != run_over(Form::kFp8, Products::kPlain).losses);
+}
+
 TEST_CASE("a visit rounds weights once, and cells have no pass where an operator rounds") {
   RunConfig config = bf16_config();
   config.run.steps = 1;

@@ -196,11 +196,12 @@ std::vector<Mode> with_adapters(std::vector<Mode> modes) {
   return modes;
 }
 
-/// Returns the modes over weights in 4 bits, of a model whose matrices have multiples of 64
-/// elements.
-std::vector<Mode> over_nf4(std::vector<Mode> modes) {
+/// Returns the modes over packed weights. Where these are in 4 bits the model's matrices have
+/// multiples of 64 elements.
+std::vector<Mode> over(Form form, std::vector<Mode> modes) {
   for (Mode& mode : modes) {
-    mode.config.adapter->base_format = Form::kNf4;
+    mode.config.adapter->base_format = form;
+    if (form != Form::kNf4) continue;
     LlamaConfig& m = mode.config.model.llama;
     m.hidden_size = 16;
     m.intermediate_size = 20;
@@ -262,8 +263,10 @@ TEST_CASE("modes of adapters over weights that stay train as their plain runs do
   check_modes(with_adapters(in_fp8(state_modes())), {.stride = 2 * kFp8Stride});
 }
 
-TEST_CASE("modes of adapters over weights in 4 bits train as their plain runs do") {
-  check_modes(over_nf4(with_adapters(state_modes())), {.stride = 2 * kAdapterStride});
+TEST_CASE("modes of adapters over packed weights train as their plain runs do") {
+  check_modes(over(Form::kNf4, with_adapters(state_modes())), {.stride = 2 * kAdapterStride});
+  check_modes(over(Form::kFp8, with_adapters(state_modes())), {.stride = 3 * kAdapterStride});
+  check_modes(over(Form::kFp8, with_adapters(in_fp8(state_modes()))), {.stride = 3 * kFp8Stride});
 }
 
 TEST_CASE("modes of slots and of what cells keep train as their plain runs do, without a race") {
@@ -309,7 +312,8 @@ TEST_CASE("every mode of cells whose products multiply codes trains as its plain
 
 TEST_CASE("every mode of adapters trains as its plain run does", "[long]") {
   check_modes(with_adapters(state_modes()), {Rows::kOthers, kAdapterStride, 2});
-  check_modes(over_nf4(with_adapters(state_modes())), {Rows::kOthers, 2 * kAdapterStride, 2});
+  check_modes(over(Form::kNf4, with_adapters(state_modes())),
+              {Rows::kOthers, 2 * kAdapterStride, 2});
 }
 
 TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {
