@@ -7,7 +7,7 @@ expected.safetensors             what training it must give, all in f64:
   grad/<name>, final/<name>      gradient of batch 0; A and B after the last step, by PEFT's names
 
 In QUANTISED the weights of the linears of layers are those that bitsandbytes makes of 4 bits (nf4.py), or PyTorch of
-e4m3 (row_codes.py).
+e4m3 and int8 (row_codes.py).
 
 PEFT on the class of transformers gives all of it. That class computes norms, rotations and softmax in f32 whatever its
 dtype is; here what it asks for as f32 is f64. With B = 0 it must then give the losses of the model's own golden file.
@@ -50,6 +50,7 @@ CASES = {
     ),
     "lora_nf4": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
     "lora_fp8": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "lora_int8": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
 }
 
 
@@ -59,7 +60,7 @@ def in_4_bits(weight):
     return nf4.quantised(weight)[1].double()
 
 
-QUANTISED = {"lora_nf4": in_4_bits, "lora_fp8": row_codes.in_fp8}
+QUANTISED = {"lora_nf4": in_4_bits, "lora_fp8": row_codes.in_fp8, "lora_int8": row_codes.in_int8}
 
 
 @contextlib.contextmanager

@@ -1,13 +1,15 @@
-"""Goldens of weights in codes of a byte with a scale for each row, by PyTorch.
+"""Goldens of weights in codes of a byte with a scale for each row, by PyTorch; the codes in int8 are bitsandbytes'
+wherever its products with 127 / absmax, in f32, are neither infinite nor about in the middle of two codes.
 
 row_codes.safetensors   weight [rows, columns], bf16, and what becomes of it:
   fp8_codes, fp8_scales    its codes in e4m3, as bytes, and their scales, as strata/ops/row_codes.h has them
+  int8_codes, int8_scales  the same in int8
 """
 
 import torch
 from safetensors.torch import save_file
 
-from common import draw, generator
+from common import draw, generator, require
 
 LARGEST_E4M3 = 448
 
@@ -27,6 +29,30 @@ def in_fp8(weight):
     return codes.double() * scales[:, None]
 
 
+def int8_parts(weight):
+    """Returns the codes of a matrix in int8, and the scales."""
+    scales = weight.float().abs().amax(1) / 127
+    levels = weight.double() / scales.double()[:, None]
+    return levels.nan_to_num(0).round().clamp(-127, 127).to(torch.int8), scales
+
+
+def in_int8(weight):
+    """Returns the matrix that they stand for, in f64."""
+    codes, scales = int8_parts(weight)
+    return codes.double() * scales.double()[:, None]
+
+
+def compare_with_bitsandbytes(weight):
+    from bitsandbytes import functional
+
+    codes, scales = int8_parts(weight)
+    theirs, largest, _ = functional.int8_vectorwise_quant(weight.float())
+    require(torch.equal(largest / 127, scales), "scales in int8 differ")
+    levels = weight.double() / scales.double()[:, None]
+    clear = ((levels - levels.floor() - 0.5).abs() > 1e-4) & (127 / largest).isfinite()[:, None]
+    require(clear.float().mean() > 0.7 and torch.equal(theirs[clear], codes[clear]), "codes in int8 differ")
+
+
 def hostile(rows, columns):
     """Draws rows of which the first are zeros, one huge number among small ones, equal ones of the largest code,
     subnormal ones, small ones, and some whose largest number is rounded to half of the largest code."""
@@ -43,6 +69,9 @@ def hostile(rows, columns):
 def make(folder):
     """Makes the file, of rows of odd length."""
     weight = hostile(12, 45)
-    codes, scales = fp8_parts(weight)
-    parts = {"weight": weight, "fp8_codes": codes.view(torch.uint8).flatten().int(), "fp8_scales": scales.float()}
+    compare_with_bitsandbytes(weight)
+    parts = {"weight": weight}
+    for name, (codes, scales) in {"fp8": fp8_parts(weight), "int8": int8_parts(weight)}.items():
+        parts[f"{name}_codes"] = codes.view(torch.uint8).flatten().int()
+        parts[f"{name}_scales"] = scales.float()
     save_file(parts, folder / "row_codes.safetensors")

@@ -78,6 +78,7 @@ constexpr ForeignNames kForeignNames[] = {
     {"layers_to_transform", "adapter.layers"},
     {"load_in_4bit bnb_4bit_quant_type bnb_4bit_use_double_quant", "adapter.base_format",
      "\"nf4\" is 4-bit NormalFloat with double quantisation"},
+    {"load_in_8bit", "adapter.base_format", "\"int8\", or \"fp8\" for products in e4m3"},
     {"resume_from_checkpoint", "--resume", "an option of strata train"},
     {"overwrite_output_dir", "--overwrite", "an option of strata train"},
     {"n_layer n_layers num_layers", "model.num_hidden_layers"},
@@ -93,7 +94,7 @@ constexpr ForeignNames kForeignNames[] = {
     {"use_lora use_peft peft peft_config lora qlora",
      {},
      "a section adapter has adapters trained in place of all weights"},
-    {"load_in_8bit quantization", {}, "weights are computed in what run.dtype says"},
+    {"quantization", {}, "weights are computed in what run.dtype says"},
     {"deepspeed fsdp fsdp_config zero_stage zero_optimization",
      {},
      "state is on the host and sharded over the ranks of mpirun without a key; strata plan shows "

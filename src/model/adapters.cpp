@@ -174,12 +174,14 @@ void AdapterConfig::fields(FieldList& f) {
   f.add("alpha_pattern", alpha_pattern, "Lists modules with an alpha of their own, likewise.");
   f.add("layers", layers,
         "Lists the numbers of the layers that get adapters, from 0; [] takes all.");
-  f.choice("base_format", base_format, kFormNames,
-           "Sets how matrices of layers are held in memory and cross the link: \"plain\", as "
-           "run.dtype has them, or rounded when the run starts and decoded on the device: "
-           "\"nf4\" to 4 bits (QLoRA), \"fp8\" to 8 as run.products \"fp8\" rounds them. "
-           "Set \"fp8\" where the weights do not fit otherwise or the link is too slow for them, "
-           "and \"nf4\" where that is not enough.");
+  f.choice(
+      "base_format", base_format, kFormNames,
+      "Sets how matrices of layers are held in memory and cross the link: \"plain\", as "
+      "run.dtype has them, or rounded when the run starts and decoded on the device: "
+      "\"nf4\" to 4 bits (QLoRA), \"fp8\" to 8 as run.products \"fp8\" rounds them, \"int8\" to "
+      "8 as LLM.int8 does without outliers. Set \"fp8\" with such products, or else \"int8\", "
+      "where the weights do not fit otherwise or the link is too slow for them, and \"nf4\" "
+      "where that is not enough.");
   f.add("dropout", dropout,
         "Says how much of what each A reads is dropped at random while it is trained; what stays "
         "is scaled up. Set it, to 0.05 or 0.1 say, where adapters overfit small data.")
@@ -220,7 +222,8 @@ void check_base_format(const AdapterConfig& config, const ModelSpec& spec,
         problems.add("adapter.base_format",
                      "\"nf4\" needs matrices with a multiple of " + std::to_string(kNf4Block) +
                          " elements, and " + source.name + " has " + std::to_string(source.rows) +
-                         " x " + std::to_string(linear.in) + "; set it to \"fp8\" or \"plain\"");
+                         " x " + std::to_string(linear.in) +
+                         "; set it to \"int8\", \"fp8\" or \"plain\"");
         return;
       }
     }

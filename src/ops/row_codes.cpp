@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "strata/base/round.h"
 #include "strata/ops/fp8.h"
+#include "strata/ops/quantize.h"
 
 namespace strata {
 
@@ -28,6 +31,19 @@ float encode_fp8_row(std::span<const double> row, std::span<std::uint8_t> codes)
   const float scale = fp8_scale(largest_magnitude(row));
   std::ranges::transform(row, codes.begin(),
                          [=](double x) { return rounded_to_e4m3(x / double{scale}).bits; });
+  return scale;
+}
+
+float encode_int8_row(std::span<const double> row, std::span<std::uint8_t> codes) {
+  constexpr double kMost = QuantizeRows::kLevels;
+  const auto largest = std::bit_cast<float>(largest_magnitude(row));
+  const float scale = std::isfinite(largest) ? largest / float{QuantizeRows::kLevels}
+                                             : std::numeric_limits<float>::quiet_NaN();
+  std::ranges::transform(row, codes.begin(), [=](double x) {
+    if (!(scale > 0)) return std::uint8_t{0};
+    const double level = std::clamp(std::nearbyint(x / double{scale}), -kMost, kMost);
+    return std::bit_cast<std::uint8_t>(static_cast<std::int8_t>(level));
+  });
   return scale;
 }
 

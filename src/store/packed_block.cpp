@@ -26,7 +26,8 @@ struct RowForm {
   DType codes;
   float (*encode)(std::span<const double> row, std::span<std::uint8_t> codes);
 };
-constexpr RowForm kRowForms[] = {{Form::kFp8, DType::kE4M3, encode_fp8_row}};
+constexpr RowForm kRowForms[] = {{Form::kFp8, DType::kE4M3, encode_fp8_row},
+                                 {Form::kInt8, DType::kI8, encode_int8_row}};
 
 /// Returns the row of a form in the table, or null if its scales are those of other parts.
 const RowForm* row_form(Form form) {

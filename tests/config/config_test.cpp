@@ -689,7 +689,8 @@ TEST_CASE("a size without a unit is refused where it cannot be meant") {
 TEST_CASE("what other trainers set and no key does is answered with where it is") {
   for (const auto& [name, answer] :
        std::vector<std::pair<std::string, std::string>>{{"lora_dropout", "without it"},
-                                                        {"load_in_8bit", "what run.dtype says"},
+                                                        {"quantization", "what run.dtype says"},
+                                                        {"load_in_8bit", "adapter.base_format"},
                                                         {"load_in_4bit", "adapter.base_format"},
                                                         {"chat_template", "--chat-template"},
                                                         {"deepspeed", "sharded over the ranks"},

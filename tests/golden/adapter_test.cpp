@@ -47,7 +47,8 @@ std::vector<AdapterCase> adapter_cases() {
            "granite",
            {.rank = 8, .alpha = 4, .targets = {"k_proj", "o_proj", "up_proj"}}},
           {"lora_nf4", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kNf4}},
-          {"lora_fp8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kFp8}}};
+          {"lora_fp8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kFp8}},
+          {"lora_int8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kInt8}}};
 }
 
 /// Trains a case, whose adapter is PEFT's, as the config says.

@@ -113,7 +113,7 @@ TEST_CASE("shards of packed blocks are parts of one, whatever the ranks, and nea
     const auto* first = static_cast<const std::byte*>(weight.data);
     return std::vector<std::byte>(first, first + weight.bytes().bytes);
   };
-  for (const Form form : {Form::kNf4, Form::kFp8}) {
+  for (const Form form : {Form::kNf4, Form::kFp8, Form::kInt8}) {
     INFO(std::string(name_of(form)));
     const std::vector<std::byte> whole = bytes_of(0, 1, form);
     for (const int ranks : {2, 3}) {

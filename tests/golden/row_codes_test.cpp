@@ -1,7 +1,9 @@
 // Tests weights in codes of a byte with a scale for each row: codes and scales against PyTorch, and
 // that products in e4m3 find what was decoded as they would find the weights themselves.
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -48,6 +50,25 @@ TEST_CASE("codes in e4m3 and their scales are those of PyTorch") {
   const Encoded e = encoded(golden.values("weight"), width, encode_fp8_row);
   CHECK(e.codes == golden.integers("fp8_codes"));
   CHECK(e.scales == golden.values("fp8_scales"));
+}
+
+TEST_CASE("codes in int8 and their scales are those of bitsandbytes' formula in f64") {
+  const GoldenFile golden(golden_data() / "row_codes.safetensors");
+  const auto width = static_cast<std::size_t>(golden.shape("weight")[1]);
+  const Encoded e = encoded(golden.values("weight"), width, encode_int8_row);
+  CHECK(e.codes == golden.integers("int8_codes"));
+  CHECK(e.scales == golden.values("int8_scales"));
+}
+
+TEST_CASE("a row that is not finite is no number in any code") {
+  for (const double wrong :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    const std::vector<double> row{1, wrong, -2};
+    std::vector<std::uint8_t> codes(row.size());
+    CHECK(std::isnan(encode_fp8_row(row, codes)));
+    CHECK(std::isnan(encode_int8_row(row, codes)));
+    CHECK(codes == std::vector<std::uint8_t>(row.size()));
+  }
 }
 
 TEST_CASE("weights decoded from e4m3 are exact, and rounded again they stay as they are") {

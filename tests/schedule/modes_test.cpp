@@ -266,6 +266,7 @@ TEST_CASE("modes of adapters over weights that stay train as their plain runs do
 TEST_CASE("modes of adapters over packed weights train as their plain runs do") {
   check_modes(over(Form::kNf4, with_adapters(state_modes())), {.stride = 2 * kAdapterStride});
   check_modes(over(Form::kFp8, with_adapters(state_modes())), {.stride = 3 * kAdapterStride});
+  check_modes(over(Form::kInt8, with_adapters(state_modes())), {.stride = 4 * kAdapterStride});
   check_modes(over(Form::kFp8, with_adapters(in_fp8(state_modes()))), {.stride = 3 * kFp8Stride});
 }
 
