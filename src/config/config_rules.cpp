@@ -271,7 +271,7 @@ void RunConfig::validate(std::string_view source) const {
   check_data(*this, Rules(problems, "data"));
   check_train(*this, problems);
   check_schedule(*this, Rules(problems, "schedule"));
-  check_optimizer(counted, Rules(problems, "optimizer"));
+  check_optimizer(counted, problems);
   check_gradient_ring(*this, Rules(problems, "optimizer"));
   Rules memory_rules(problems, "memory");
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",

@@ -99,7 +99,7 @@ constexpr ForeignNames kForeignNames[] = {
      {},
      "state is on the host and sharded over the ranks of mpirun without a key; strata plan shows "
      "what goes where"},
-    {"optim optimizer_type", "optimizer.kind", "adamw, lion or sgd"},
+    {"optim optimizer_type", "optimizer.kind", "adamw, lion, sgd or muon"},
     {"chat_template train_on_inputs train_on_prompt dataset_text_field assistant_only_loss "
      "completion_only_loss",
      {},

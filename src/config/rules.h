@@ -30,7 +30,7 @@ void check_train(const RunConfig& c, ConfigProblems& problems);
 /// Checks the section schedule: how a step is divided and what of it is where.
 void check_schedule(const RunConfig& c, Rules r);
 /// Checks the section optimizer.
-void check_optimizer(const RunConfig& c, Rules r);
+void check_optimizer(const RunConfig& c, ConfigProblems& problems);
 /// Checks what optimizer.gradient_ring needs of other keys.
 void check_gradient_ring(const RunConfig& c, Rules r);
 

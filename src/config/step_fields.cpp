@@ -116,7 +116,9 @@ void OptimizerSection::fields(FieldList& f) {
            "Says which optimizer updates parameters: adamw has two moments, lion and sgd (with "
            "momentum) have one, which saves 4 bytes per parameter, or 2 in bf16. Take lion with a "
            "third to a tenth of AdamW's lr and three to ten times its weight_decay; all of them "
-           "decay weights as AdamW does.");
+           "decay weights as AdamW does. muon orthogonalises the updates of the matrices of layers "
+           "on the device, at AdamW's lr and weight_decay, and leaves the rest to AdamW; it runs "
+           "on one rank, with all state on the host. Take it to learn from fewer tokens.");
   f.add("lr", lr,
         "Sets the peak learning rate, reached at the end of the warm-up. Lower it if the loss "
         "jumps or stops being finite.")
@@ -132,6 +134,10 @@ void OptimizerSection::fields(FieldList& f) {
   f.add("nesterov", nesterov,
         "Lets sgd update by gradient + momentum * m, Nesterov's look ahead, in place of m. Set it "
         "to repeat a recipe that has it.");
+  f.add("muon_momentum", muon_momentum,
+        "Sets the share of the moment of muon's matrices that stays in a step, in [0, 1). Raise it "
+        "where gradients are noisy.")
+      .from(0, 1);
   f.add("eps", eps,
         "Sets AdamW's epsilon, which is added to the root of the second moment. Raise it to take "
         "smaller steps where gradients are tiny.")

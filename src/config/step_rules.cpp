@@ -112,27 +112,55 @@ void check_gradient_ring(const RunConfig& c, Rules r) {
 void check_kind(const OptimizerSection& o, Rules& r) {
   const OptimizerSection defaults;
   const bool sgd = o.kind == OptimizerKind::kSgd;
+  const bool muon = o.kind == OptimizerKind::kMuon;
   r.refuse_if(!sgd && o.momentum != defaults.momentum, "momentum",
-              "belongs to optimizer.kind \"sgd\"; set optimizer.betas or leave it out");
+              "belongs to optimizer.kind \"sgd\"; set " +
+                  std::string(muon ? "optimizer.muon_momentum" : "optimizer.betas") +
+                  " or leave it out");
+  r.refuse_if(!muon && o.muon_momentum != defaults.muon_momentum, "muon_momentum",
+              "belongs to optimizer.kind \"muon\"; leave it out");
+  r.refuse_if(muon && !(o.muon_momentum < 1), "muon_momentum", "must be in [0, 1)");
   r.refuse_if(!sgd && o.nesterov, "nesterov", "belongs to optimizer.kind \"sgd\"; leave it out");
   r.refuse_if(sgd && !(o.momentum < 1), "momentum", "must be in [0, 1)");
   r.refuse_if(sgd && o.nesterov && o.momentum == 0, "nesterov",
               "looks ahead by optimizer.momentum, which is 0; raise it or set this to false");
   r.refuse_if(sgd && o.betas != defaults.betas, "betas",
               "are not sgd's; set optimizer.momentum and leave them out");
-  r.refuse_if(o.kind != OptimizerKind::kAdamW && o.eps != defaults.eps, "eps",
-              "belongs to optimizer.kind \"adamw\"; leave it out");
+  r.refuse_if(moments_of(o.kind) == 1 && o.eps != defaults.eps, "eps",
+              "belongs to optimizer.kind \"adamw\" and \"muon\"; leave it out");
   r.refuse_if(o.kind != OptimizerKind::kAdamW && o.moment_dtype == kMomentCode, "moment_dtype",
               "8bit is a format of AdamW's two moments together; set it to \"bf16\", or "
               "optimizer.kind to \"adamw\"");
 }
 
-void check_optimizer(const RunConfig& c, Rules r) {
+/// Refuses what whole matrices cannot be updated with. That there is one rank is checked where the
+/// ranks are known.
+void check_muon(const RunConfig& c, ConfigProblems& problems) {
+  const OptimizerSection& o = c.optimizer;
+  if (o.kind != OptimizerKind::kMuon) return;
+  Rules r(problems, "optimizer");
+  r.refuse_if(c.adapter.has_value(), "kind",
+              "\"muon\" leaves adapters to AdamW, and the run trains nothing else; set it to "
+              "\"adamw\"");
+  r.refuse_if(o.timing != UpdateTiming::kBeforeUse, "timing",
+              "must be \"before_use\" with optimizer.kind \"muon\", which updates once the step "
+              "is decided; leave it out, or set the kind to \"adamw\"");
+  const char* const on_host =
+      "must be 0 with optimizer.kind \"muon\", whose state lives on the host; leave it out, or set "
+      "the kind to \"adamw\"";
+  r.refuse_if(o.interleave.value_or(0) != 0, "interleave", on_host);
+  Rules(problems, "schedule")
+      .refuse_if(c.schedule.resident_units.value_or(0) != 0, "resident_units", on_host);
+}
+
+void check_optimizer(const RunConfig& c, ConfigProblems& problems) {
+  Rules r(problems, "optimizer");
   const OptimizerSection& o = c.optimizer;
   for (const double beta : o.betas) {
     r.refuse_if(!(beta >= 0 && beta < 1), "betas", "must both be in [0, 1)");
   }
   check_kind(o, r);
+  check_muon(c, problems);
   const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
   r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
               "needs the norm of all gradients before the first update, which on_arrival does not "

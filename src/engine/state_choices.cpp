@@ -53,6 +53,7 @@ class Rows {
 
   [[nodiscard]] UpdatedBy updated_by(BlockId b) const {
     if (is_resident(b)) return UpdatedBy::kResident;
+    if (c_.muon && layout_.blocks[b].kind == UnitKind::kLayer) return UpdatedBy::kMuon;
     return interleaved(b) ? UpdatedBy::kShuttle : UpdatedBy::kHost;
   }
 
@@ -73,7 +74,8 @@ class Rows {
     switch (row.updated_by) {
       case UpdatedBy::kResident: return Home::kDevice;
       case UpdatedBy::kShuttle: return Home::kPinned;
-      case UpdatedBy::kHost: return Home::kPageable;
+      case UpdatedBy::kHost:
+      case UpdatedBy::kMuon: return Home::kPageable;
       case UpdatedBy::kNobody: break;
     }
     return Home::kNone;
@@ -95,14 +97,17 @@ class Rows {
   }
 
   /// Resident blocks are never deferred on arrival: the device updates them faster than it reads
-  /// them.
+  /// them. Updates in which a device lane takes part beside others come before loads, since that
+  /// lane would hold up the next forward if it had all of them to do first.
   [[nodiscard]] UpdateTime updated(BlockId b, const BlockPlan& row) const {
     const int units = static_cast<int>(layout_.units.size());
     const bool late = c_.timing != UpdateTiming::kOnArrival ||
                       (is_deferred(unit_of(b), c_.deferred_units, units) &&
                        row.updated_by != UpdatedBy::kResident);
     if (!late) return UpdateTime::kOnArrival;
-    return row.updated_by == UpdatedBy::kShuttle ? UpdateTime::kBeforeLoad : UpdateTime::kDecided;
+    const bool before_load =
+        row.updated_by == UpdatedBy::kShuttle || row.updated_by == UpdatedBy::kMuon;
+    return before_load ? UpdateTime::kBeforeLoad : UpdateTime::kDecided;
   }
 
   const ModelLayout& layout_;

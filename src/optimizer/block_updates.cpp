@@ -15,6 +15,11 @@ bool any_on_device(const StatePlan& plan) {
                      [](const BlockPlan& row) { return row.updated_on_device(); });
 }
 
+bool any_updated_by(const StatePlan& plan, UpdatedBy who) {
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(),
+                     [&](const BlockPlan& row) { return row.updated_by == who; });
+}
+
 bool any_updated(const StatePlan& plan, UpdateTime when) {
   return std::any_of(plan.blocks.begin(), plan.blocks.end(),
                      [&](const BlockPlan& row) { return row.updated == when; });
@@ -26,6 +31,7 @@ BlockUpdates::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, A
     : shuttle(layout, plan, memory, plan.chunk_factor * StateShuttle::kChunk),
       nonfinite(memory.tensor(Space::kPageable, "optimizer.nonfinite", DType::kI32, {1})) {
   if (any_updated(plan, UpdateTime::kSpeculated)) undo.emplace(layout, plan, memory);
+  if (any_updated_by(plan, UpdatedBy::kMuon)) muon.emplace(layout, plan, memory);
   if (!any_on_device(plan)) return;
   device_nonfinite = memory.tensor(Space::kDevice, "optimizer.nonfinite", DType::kI32, {1});
   landed_nonfinite = memory.tensor(Space::kPinned, "optimizer.nonfinite", DType::kI32, {1});
@@ -38,6 +44,7 @@ BlockUpdates::BlockUpdates(const OptimizerParts& parts, const UpdateSources& sou
       host_(parts.arenas.device().stream(Lane::kHost)),
       out_(parts.arenas.device().stream(Lane::kOut)),
       memory_(std::move(memory)),
+      muon_momentum_(sources.muon_momentum),
       updater_of_(parts.state.blocks()),
       arrivals_(parts.state.blocks()),
       waits_(parts.state.blocks()) {
@@ -84,6 +91,8 @@ std::unique_ptr<Updater> BlockUpdates::make_updater(const BlockPlan& row, const 
       shuttle_ = made.get();
       return made;
     }
+    case UpdatedBy::kMuon:
+      return std::make_unique<MuonUpdater>(parts, memory_.muon.value(), muon_momentum_, pool);
   }
   throw std::logic_error("a block that nobody updates has no updater");
 }

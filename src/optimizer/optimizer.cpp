@@ -30,7 +30,11 @@ Optimizer::Optimizer(const OptimizerParts& parts, const OptimizerOptions& option
       rule_(parts.state.layout(), options),
       judge_(options),
       norms_(parts.state, parts.host_kernels, host_, memory_.norms),
-      updates_(parts, {.rule = rule_, .scalars = scalars_, .judge = judge_},
+      updates_(parts,
+               {.rule = rule_,
+                .scalars = scalars_,
+                .judge = judge_,
+                .muon_momentum = options.muon_momentum},
                std::move(memory_.updates)) {}
 
 Accesses Optimizer::writes_scalars() const {

@@ -112,6 +112,10 @@ void check_entries(const std::vector<std::string>& entries, const std::string& k
 
 }  // namespace
 
+bool has_whole_matrices(const Block& block, const Segment& segment) {
+  return block.kind == UnitKind::kLayer && segment.decay && !is_of_adapter(segment.initializer);
+}
+
 PerBlock<std::vector<ParameterRun>> parameter_runs(const ModelLayout& layout,
                                                    const OptimizerOptions& options) {
   PerBlock<std::vector<ParameterRun>> all;
@@ -119,13 +123,18 @@ PerBlock<std::vector<ParameterRun>> parameter_runs(const ModelLayout& layout,
     std::vector<ParameterRun> runs;
     for (const Segment& segment : block.segments) {
       std::int64_t begin = segment.offset;
+      const bool whole = options.kind == OptimizerKind::kMuon && has_whole_matrices(block, segment);
       for (const SourceTensor& tensor : segment.sources) {
         const Group group = group_of(segment, tensor, options);
-        const bool goes_on = !runs.empty() && runs.back().segment == &segment &&
+        const bool goes_on = !whole && !runs.empty() && runs.back().segment == &segment &&
                              group == Group{runs.back().lr_factor, runs.back().weight_decay};
         if (!goes_on) {
           if (!runs.empty()) runs.back().end = begin;
-          runs.push_back({&segment, begin, 0, group.lr_factor, group.weight_decay});
+          runs.push_back({.segment = &segment,
+                          .begin = begin,
+                          .lr_factor = group.lr_factor,
+                          .weight_decay = group.weight_decay,
+                          .rows = whole ? tensor.rows : 0});
         }
         begin += tensor.rows * segment.cols;
       }

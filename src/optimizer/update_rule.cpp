@@ -26,7 +26,7 @@ void UpdateRule::submit(Kernels& kernels, Stream& lane, BlockId block, const Blo
   for (const ParameterRun& run : runs_[block]) {
     const std::int64_t begin = std::max(part.begin, run.begin);
     const std::int64_t count = std::min(part.begin + n, run.end) - begin;
-    if (count <= 0) continue;
+    if (count <= 0 || run.rows > 0) continue;
     const Segment& segment = *run.segment;
     const std::int64_t first = begin - part.begin;
     /// Sets what every update has.
@@ -45,7 +45,7 @@ void UpdateRule::submit(Kernels& kernels, Stream& lane, BlockId block, const Blo
       op.rare = numbers.rare;
       return op;
     };
-    if (kind_ == OptimizerKind::kAdamW) {
+    if (kind_ == OptimizerKind::kAdamW || kind_ == OptimizerKind::kMuon) {
       AdamW op = filled(AdamW{});
       op.v = part.v.slice_rows(first, count);
       if (coded) op.scale = slice_of(part, &BlockState::scale, first, count);

@@ -38,7 +38,8 @@ Candidates deferred_candidates(const ChosenSoFar& so_far) {
 
 Candidates interleave_candidates(const ChosenSoFar& so_far) {
   Candidates list{.key = "optimizer.interleave", .rule = "0", .ordered = true};
-  if (so_far.given.optimizer.interleave) return list;
+  const OptimizerSection& o = so_far.given.optimizer;
+  if (o.interleave || o.kind == OptimizerKind::kMuon) return list;
   for (const double share : kShares) {
     list.others.push_back({fmt::format("{}", share), so_far.choices});
     list.others.back().choices.interleave = share;

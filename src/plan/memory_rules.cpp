@@ -58,7 +58,7 @@ class MemoryRules {
     const std::optional<std::int64_t>& named = in_.given.schedule.resident_units;
     if (named) return place(narrow<int>(*named));
     place(0);
-    if (!in_.room.may_fill_device()) return;
+    if (!in_.room.may_fill_device() || s_.choices.muon) return;
     const int least = fewest_residents();
     place(largest(least, units_, [&](int units) {
       place(units);

@@ -37,6 +37,7 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
           .base_form = given.adapter ? given.adapter->base_format : Form::kPlain,
           .moments = moments_of(o.kind),
           .split = o.master == MasterWeights::kSplit,
+          .muon = o.kind == OptimizerKind::kMuon,
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
               to_int(std::min(o.gradient_ring.value_or(0), given.model.llama.num_hidden_layers)),
@@ -101,6 +102,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                  .beta1 = o.kind == OptimizerKind::kSgd ? o.momentum : o.betas[0],
                  .beta2 = o.betas[1],
                  .nesterov = o.nesterov,
+                 .muon_momentum = o.muon_momentum,
                  .eps = o.eps,
                  .weight_decay = o.weight_decay,
                  .decay_norms = o.decay_norms,
@@ -139,7 +141,13 @@ LlamaSizes llama_sizes(const RunConfig& config) {
 }
 
 Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
-  static_cast<void>(given.step_rows(planned.place.world()));  // else it throws
+  const int ranks = planned.place.world();
+  static_cast<void>(given.step_rows(ranks));  // else it throws
+  if (given.optimizer.kind == OptimizerKind::kMuon && ranks > 1) {
+    throw ConfigError("optimizer.kind: \"muon\" updates whole matrices, which " +
+                      std::to_string(ranks) +
+                      " ranks have in parts; start one rank, or set it to \"adamw\"");
+  }
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);
   plan_memory(s, in);

@@ -30,6 +30,8 @@ constexpr std::int64_t kOfGradientChunk = 4;
 /// Norm, update and undo log of a block; and each chunk that visits the device.
 constexpr std::int64_t kOfBlockInStep = 20;
 constexpr std::int64_t kOfShuttleChunk = 12;
+/// Both passes over a matrix that is updated as a whole, its way there and back, and its steps.
+constexpr std::int64_t kOfMatrix = 32;
 /// Batch and losses of a pass; scalars and the norm of a step.
 constexpr std::int64_t kOfPass = 16;
 constexpr std::int64_t kOfStep = 32;
@@ -43,6 +45,15 @@ std::int64_t further_runs(const ModelLayout& layout, const OptimizerOptions& opt
   }
   for (const Block& block : layout.blocks) more -= std::ssize(block.segments);
   return more;
+}
+
+/// Returns how many matrices are updated as wholes.
+std::int64_t whole_matrices(const ModelLayout& layout, const OptimizerOptions& options) {
+  std::int64_t count = 0;
+  for (const std::vector<ParameterRun>& runs : parameter_runs(layout, options)) {
+    count += std::ranges::count_if(runs, [](const ParameterRun& run) { return run.rows > 0; });
+  }
+  return count;
 }
 
 std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + piece - 1) / piece; }
@@ -66,6 +77,7 @@ std::size_t most_trace_records(const TrainingLayout& s) {
   }
   const OptimizerOptions& o = s.optimizer;
   if (!o.lr_factors.empty() || !o.weight_decays.empty()) step += 2 * further_runs(*s.model, o);
+  if (o.kind == OptimizerKind::kMuon) step += kOfMatrix * whole_matrices(*s.model, o);
   return narrow<std::size_t>(kTracedSteps * (step + s.choices.passes * pass));
 }
 

@@ -57,6 +57,7 @@ std::string_view name_of(UpdatedBy who) {
     case UpdatedBy::kHost: return "host";
     case UpdatedBy::kResident: return "resident";
     case UpdatedBy::kShuttle: return "shuttle";
+    case UpdatedBy::kMuon: return "muon";
   }
   return "?";
 }

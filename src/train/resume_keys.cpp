@@ -128,6 +128,7 @@ constexpr KeyRule kRules[] = {
     {"optimizer.betas", KeyEffect::kNumbers},
     {"optimizer.momentum", KeyEffect::kNumbers},
     {"optimizer.nesterov", KeyEffect::kNumbers},
+    {"optimizer.muon_momentum", KeyEffect::kNumbers},
     {"optimizer.eps", KeyEffect::kNumbers},
     {"optimizer.weight_decay", KeyEffect::kNumbers},
     {"optimizer.decay_norms", KeyEffect::kNumbers},

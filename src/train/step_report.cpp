@@ -88,7 +88,7 @@ std::vector<std::string> summary(Session& session, int ranks) {
 
 Recorder::WorkTime update_time(const Recorder& recorder, int steps) {
   Recorder::WorkTime each;
-  // A run has the operator of its optimizer, and none of the others.
+  // A run has the operators of its optimizer, and none of the others.
   for (const std::string_view name : {AdamW::kName, Momentum::kName}) {
     const Recorder::WorkTime all = recorder.work_time(name);
     each.busy_s += all.busy_s / steps;

@@ -192,4 +192,18 @@ TEST_CASE("interleaved layers are a share of those on the host, spread evenly") 
   CHECK(chosen(0.5, 3) == "....x.x.x.");
 }
 
+TEST_CASE("muon updates layers before their loads, and the host updates all else") {
+  const ModelLayout layout = make_layout(spec_of(tiny_model()));
+  const StatePlan plan = plan_state(layout, {.muon = true});
+  for (const BlockId b : layout.blocks.ids()) {
+    const BlockPlan& row = plan.blocks[b];
+    const bool layer = layout.blocks[b].kind == UnitKind::kLayer;
+    CHECK(row.updated_by == (layer ? UpdatedBy::kMuon : UpdatedBy::kHost));
+    CHECK(row.updated == (layer ? UpdateTime::kBeforeLoad : UpdateTime::kDecided));
+    CHECK(row.weight == Home::kPinned);
+    CHECK(row.moments == Home::kPageable);
+    CHECK(row.gradient == Home::kPinned);
+  }
+}
+
 }  // namespace strata::test

@@ -78,6 +78,7 @@ struct Case {
   UpdateTiming timing;
   std::int64_t resident;
   double interleave;
+  OptimizerKind kind = OptimizerKind::kAdamW;
 };
 
 const Case kCases[] = {{"host, before use", UpdateTiming::kBeforeUse, 0, 0},
@@ -87,12 +88,14 @@ const Case kCases[] = {{"host, before use", UpdateTiming::kBeforeUse, 0, 0},
                        {"resident and host, on arrival", UpdateTiming::kOnArrival, 2, 0},
                        {"interleaved, before use", UpdateTiming::kBeforeUse, 0, 1},
                        {"interleaved, on arrival", UpdateTiming::kOnArrival, 0, 0.5},
-                       {"all three, speculative", UpdateTiming::kSpeculative, 2, 0.5}};
+                       {"all three, speculative", UpdateTiming::kSpeculative, 2, 0.5},
+                       {"muon", UpdateTiming::kBeforeUse, 0, 0, OptimizerKind::kMuon}};
 
 RunConfig config_of(const Case& c) {
   RunConfig config = tiny_config();
   config.run.dtype = DType::kBF16;
   config.optimizer.gradient_dtype = DType::kBF16;
+  config.optimizer.kind = c.kind;
   config.optimizer.timing = c.timing;
   if (c.timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
   config.optimizer.deferred_units = 1;

@@ -17,6 +17,7 @@
 #include "strata/base/random.h"
 #include "strata/engine/state_choices.h"
 #include "strata/model/families.h"
+#include "strata/optimizer/muon_updater.h"
 #include "strata/optimizer/optimizer_options.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
@@ -37,8 +38,10 @@ enum class Who : std::uint8_t {
   kResident,
   kShuttleOnArrival,
   kShuttleBeforeLoad,
-  kSpeculative
+  kSpeculative,
+  kMuon  ///< whose numbers muon_test.cpp has
 };
+/// Those that update by elements.
 constexpr std::array kAll = {Who::kHost, Who::kResident, Who::kShuttleOnArrival,
                              Who::kShuttleBeforeLoad, Who::kSpeculative};
 
@@ -72,6 +75,7 @@ StateChoices choices_of(Who who, const Shard& shard) {
   return {.compute = shard.dtype,
           .moment = shard.moment,
           .moments = moments_of(shard.kind),
+          .muon = who == Who::kMuon,
           .rank = shard.rank,
           .ranks = shard.ranks,
           .resident_units = who == Who::kResident ? 5 : 0,
@@ -156,7 +160,8 @@ struct Reference {
         m[i] = mean(n.beta2, m[i]);
         return mixed > 0 ? 1 : (mixed < 0 ? -1 : 0);
       }
-      case OptimizerKind::kSgd: break;
+      case OptimizerKind::kSgd:
+      case OptimizerKind::kMuon: break;  // of muon_test.cpp
     }
     m[i] = n.beta1 * m[i] + g;
     return nesterov ? g + n.beta1 * m[i] : m[i];
@@ -222,7 +227,7 @@ class Rig {
     const Event event = host.record();
     if (who_ == Who::kShuttleOnArrival) {
       updater_->arrived(kBlock, arrival, event, {});
-    } else if (who_ == Who::kShuttleBeforeLoad) {
+    } else if (who_ == Who::kShuttleBeforeLoad || who_ == Who::kMuon) {
       updater_->before_load(kBlock, event, {});
     } else {
       updater_->decided(kBlock, arrival, event, {});
@@ -289,6 +294,9 @@ class Rig {
         UndoLog log(state, {layout, plan, machine.arenas()}, machine.pool());
         return std::make_unique<SpeculativeUpdater>(parts, std::move(log));
       }
+      case Who::kMuon:
+        return std::make_unique<MuonUpdater>(
+            parts, MuonUpdater::Memory(layout, plan, machine.arenas()), 0.95, machine.pool());
       default: break;
     }
     StateShuttle shuttle(state, {layout, plan, machine.arenas(), kChunk}, machine.device(), kChunk);
@@ -315,7 +323,7 @@ class Rig {
     Arrival arrival;
     arrival.block = kBlock;
     TensorView to = state.block(kBlock).grad;
-    if (!state.plan(kBlock).updated_on_device()) {
+    if (who_ != Who::kMuon && !state.plan(kBlock).updated_on_device()) {
       arrival.slot = slots_.fill(0, step, machine.lane(Lane::kOut));
       to.data = arrival.slot.data();
     }
@@ -325,6 +333,7 @@ class Rig {
       arrival.slot.filled();
       arrival.slot.use(machine.lane(Lane::kHost));
     }
+    if (who_ == Who::kMuon) machine.order(Lane::kOut, Lane::kHost);
     return arrival;
   }
 
@@ -470,6 +479,8 @@ TEST_CASE("a moment that no row of an updater names is refused") {
   CHECK_THROWS_AS(shuttle.updater().decided(kBlock, arrival, {}, {}), std::logic_error);
   Rig speculative(Who::kSpeculative, {});
   CHECK_THROWS_AS(speculative.updater().before_load(kBlock, {}, {}), std::logic_error);
+  Rig muon(Who::kMuon, {}, {.kind = OptimizerKind::kMuon});
+  CHECK_THROWS_AS(muon.updater().decided(kBlock, arrival, {}, {}), std::logic_error);
 }
 
 TEST_CASE("a wait between a decision, an update and a load that is left out is found as a race") {
@@ -487,8 +498,12 @@ TEST_CASE("a wait between a decision, an update and a load that is left out is f
       all.push_back({who, wait});
     }
   }
+  for (const WaitFor wait : {WaitFor::kFilled, WaitFor::kArrived, WaitFor::kUpdated}) {
+    all.push_back({Who::kMuon, wait});
+  }
   for (const auto& [who, wait] : all) {
-    Rig rig(who, {.execution = Execution::kEager, .omit_wait = wait});
+    const auto kind = who == Who::kMuon ? OptimizerKind::kMuon : OptimizerKind::kAdamW;
+    Rig rig(who, {.execution = Execution::kEager, .omit_wait = wait}, {.kind = kind});
     for (int step = 0; step < 2; ++step) {
       rig.step(step);
       (void)rig.load();

@@ -97,6 +97,31 @@ TEST_CASE("what a config names is not chosen, nor is what does not fit") {
   CHECK(named.choices.empty());
 }
 
+TEST_CASE("layers of muon are not interleaved") {
+  RunConfig config = slow_host();
+  config.optimizer.interleave.reset();
+  REQUIRE(choice_of(choose(config), "optimizer.interleave") != nullptr);
+  config.optimizer.kind = OptimizerKind::kMuon;
+  CHECK(choice_of(choose(config), "optimizer.interleave") == nullptr);
+}
+
+TEST_CASE("the products of muon are in the predicted time") {
+  RunConfig config = fast_machine_with_large_layers();
+  constexpr double kFlops = 1e8;  // a second: so few that nothing else counts
+  config.hardware.product_tflops = kFlops / 1e12;
+  config.optimizer.interleave = 0;
+  const double adamw_s = predicted_s(config);
+  config.optimizer.kind = OptimizerKind::kMuon;
+  double flops = 0;  // of five steps for each matrix, [n, m] or [m, n]
+  const auto add = [&](double n, double m) { flops += 5 * (4 * n * n * m + 2 * n * n * n); };
+  const LlamaConfig& model = config.model.llama;
+  for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
+    for (const double width : {24, 12, 12, 24}) add(width, 64);  // q, k, v, o
+    for (int i = 0; i < 3; ++i) add(64, 256);                    // gate, up, down
+  }
+  CHECK(predicted_s(config) - adamw_s == Approx(flops / kFlops).epsilon(0.1));
+}
+
 TEST_CASE("deferred units are chosen beside the rule's, as far as a gradient ring allows") {
   RunConfig config = test::tiny_config();
   config.model.llama.num_hidden_layers = 10;

@@ -66,6 +66,14 @@ TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
   }
 }
 
+TEST_CASE("no unit stays on the device by itself where muon updates layers") {
+  RunConfig config = auto_config();
+  const Budget budget{.device_limit = kGiB};
+  CHECK(make_setup(config, 0, 1, budget).choices.resident_units == kUnits);
+  config.optimizer.kind = OptimizerKind::kMuon;
+  CHECK(make_setup(config, 0, 1, budget).choices.resident_units == 0);
+}
+
 TEST_CASE("no more units stay on the device because boundaries go to the host for them") {
   // Boundaries are larger than a unit: where one unit more makes them leave, the host holds more.
   RunConfig config = auto_config();

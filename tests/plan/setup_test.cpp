@@ -70,6 +70,19 @@ TEST_CASE("the plan says how many tensors have which learning rate and decay") {
                         "6 tensors with weight decay 0.1 and lr times 2\n"));
 }
 
+TEST_CASE("muon has memory of its own in the plan, and is refused on several ranks") {
+  RunConfig config = tiny_config();
+  CHECK_THAT(make_setup(config, 0, 1, {}).to_string(), !ContainsSubstring("muon"));
+  config.optimizer.kind = OptimizerKind::kMuon;
+  const Setup s = make_setup(config, 0, 1, {});
+  // The largest matrices, in f64, have 20 * 27 elements and a square of 20 * 20.
+  CHECK(s.plan.bytes(Space::kDevice, "optimizer.muon") >= (3 * 540 + 2 * 400) * sizeof(double));
+  CHECK(s.plan.bytes(Space::kPinned, "optimizer.muon") >= 2 * 540 * sizeof(double));
+  CHECK_THROWS_WITH(make_setup(config, 0, 2, {}), ContainsSubstring("optimizer.kind: \"muon\"") &&
+                                                      ContainsSubstring("2 ranks") &&
+                                                      ContainsSubstring("start one rank"));
+}
+
 TEST_CASE("codes of products take what the widest linears need, and nothing without them") {
   RunConfig config = on_arrival_config(3);
   config.schedule.rows = 4;  // 28 tokens; C 20, F 27, queries 24, queries, keys and values 48

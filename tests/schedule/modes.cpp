@@ -313,6 +313,12 @@ std::vector<Mode> update_modes() {
        {"optimizer.timing=before_use", kOnArrival + " optimizer.deferred_units=2", speculative},
        ranks,
        {"", "optimizer.interleave=0.5 schedule.resident_units=2"}});
+  add(modes, rings,
+      {{"optimizer.kind=muon"},
+       {"run.dtype=f64", "run.dtype=f32" + tied, "run.dtype=bf16 optimizer.moment_dtype=bf16",
+        "run.dtype=bf16 optimizer.master=none"},
+       {"", "schedule.passes=2", "schedule.passes=2 schedule.gradient_sums=device",
+        "schedule.weight_slots=1"}});
   return modes;
 }
 

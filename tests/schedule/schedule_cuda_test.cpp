@@ -233,4 +233,26 @@ TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits
   check_traces(config);
 }
 
+TEST_CASE("muon on the GPU is that of the cpu, and repeats its bits through any slots", "[cuda]") {
+  if (without_gpu()) return;
+  RunConfig config = tiny_gpu_config(DType::kF32);
+  config.optimizer.kind = OptimizerKind::kMuon;
+  config.optimizer.eps = 1e-3;  // as above: of what AdamW updates
+  const RunResult gpu = run_tiny(config);
+  config.run.backend = BackendChoice::kCpu;
+  CHECK(relative_error(gpu.losses, run_tiny(config).losses) < 1e-4);
+  CHECK(gpu.losses.back() != gpu.losses.front());
+
+  RunConfig base = tiny_gpu_config(DType::kBF16);
+  base.optimizer.kind = OptimizerKind::kMuon;
+  const RunResult plain = run_tiny(base);
+  for (const char* keys :
+       {"", "schedule.weight_slots=1", "schedule.weight_slots=4", "debug.synchronize_each=true",
+        "debug.poison_slots=true schedule.activation_slots=5 schedule.activations=selective"}) {
+    INFO(keys);
+    CHECK(run_tiny(mode_of(base, keys).config) == plain);
+  }
+  check_traces(base);
+}
+
 }  // namespace strata::test

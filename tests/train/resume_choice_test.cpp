@@ -122,6 +122,7 @@ const std::map<std::string, Change> kNumberChanges{
     {"optimizer.betas", [](RunConfig& c) { c.optimizer.betas = {0.8, 0.9}; }},
     {"optimizer.momentum", [](RunConfig& c) { c.optimizer.momentum = 0.5; }},
     {"optimizer.nesterov", [](RunConfig& c) { c.optimizer.nesterov = true; }},
+    {"optimizer.muon_momentum", [](RunConfig& c) { c.optimizer.muon_momentum = 0.9; }},
     {"optimizer.eps", [](RunConfig& c) { c.optimizer.eps = 1; }},
     {"optimizer.weight_decay", [](RunConfig& c) { c.optimizer.weight_decay = 0; }},
     {"optimizer.decay_norms", [](RunConfig& c) { c.optimizer.decay_norms = true; }},

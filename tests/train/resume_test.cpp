@@ -161,6 +161,15 @@ TEST_CASE("a run whose optimizer has one moment goes on with the same bits, and 
   }
 }
 
+TEST_CASE("a run of muon goes on with the same bits") {
+  for (const Staged staged : kStaged) {
+    RunConfig config = save_config({.dtype = DType::kBF16, .moments = DType::kBF16}, {}, staged,
+                                   Execution::kShuffled);
+    config.optimizer.kind = OptimizerKind::kMuon;
+    check_resumes(config, config, 1, 2);
+  }
+}
+
 TEST_CASE("a run on a mixture of sources goes on with the samples that come next") {
   const ScratchFolder folder;
   const int ranks = 2;

@@ -68,8 +68,10 @@ inline constexpr EnumName<BoundaryForm> kBoundaryFormNames[] = {{BoundaryForm::k
   return enum_name(kKeepLevelNames, std::optional<KeepLevel>(level));
 }
 
-inline constexpr EnumName<OptimizerKind> kOptimizerKindNames[] = {
-    {OptimizerKind::kAdamW, "adamw"}, {OptimizerKind::kLion, "lion"}, {OptimizerKind::kSgd, "sgd"}};
+inline constexpr EnumName<OptimizerKind> kOptimizerKindNames[] = {{OptimizerKind::kAdamW, "adamw"},
+                                                                  {OptimizerKind::kLion, "lion"},
+                                                                  {OptimizerKind::kSgd, "sgd"},
+                                                                  {OptimizerKind::kMuon, "muon"}};
 /// What there is of bf16 weights beside them.
 enum class MasterWeights : std::uint8_t {
   kSplit,  ///< the low half of an f32 master, whose high half they are
@@ -229,6 +231,7 @@ struct OptimizerSection {
   std::array<double, 2> betas{0.9, 0.95};
   double momentum = 0.9;  ///< of kSgd, and so is the next one
   bool nesterov = false;
+  double muon_momentum = 0.95;  ///< of kMuon
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/optimizer/muon_updater.h"
 #include "strata/optimizer/optimizer_parts.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
@@ -28,6 +29,7 @@ struct UpdateSources {
   const UpdateRule& rule;
   const AdamWScalars* scalars;  ///< pinned: the numbers of the step once it is decided
   const StepJudge& judge;       ///< host lane only
+  double muon_momentum;         ///< of matrices that are updated as wholes
 };
 
 /// Submits the updates of all blocks. What is submitted depends on the table of blocks alone.
@@ -40,8 +42,9 @@ class BlockUpdates final : private LoadObserver {
     StateShuttle::Memory shuttle;         ///< handed to the updater of interleaved blocks, if any
     TensorView nonfinite;                 ///< pageable, [1] i32: of updates on the host
     std::optional<UndoLog::Memory> undo;  ///< absent if no block is speculated
-    TensorView device_nonfinite;          ///< device, [1] i32: of updates there, or absent
-    TensorView landed_nonfinite;          ///< pinned, [1] i32: what the device says, or absent
+    std::optional<MuonUpdater::Memory> muon;  ///< absent if no row names that updater
+    TensorView device_nonfinite;              ///< device, [1] i32: of updates there, or absent
+    TensorView landed_nonfinite;              ///< pinned, [1] i32: what the device says, or absent
   };
 
   /// Makes the updaters that rows name, and hears of the loads of the weight store from now on. The
@@ -105,6 +108,7 @@ class BlockUpdates final : private LoadObserver {
   Stream& out_;
   Memory memory_;
   std::vector<UpdateObserver*> observers_;
+  double muon_momentum_;
   StepPlan step_;  ///< that is being submitted
   std::map<Kind, std::unique_ptr<Updater>> updaters_;
   ShuttleUpdater* shuttle_ = nullptr;  ///< one of the updaters, if there are interleaved blocks

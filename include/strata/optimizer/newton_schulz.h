@@ -21,8 +21,8 @@ struct NewtonSchulzScratch {
 inline constexpr double kNewtonSchulzGain = 3.4445 * 3.4445 * 3.4445 * 3.4445 * 3.4445;
 
 /// Submits the steps on `lane`, one of the device where `kernels` run. `x`, [rows, columns] X, is
-/// contiguous and replaced. Its Frobenius norm must be at most 1, so that no singular value is
-/// above 1. Values from 0.002 on then end between 0.68 and 1.21, and smaller ones below 0.87.
+/// contiguous and replaced. Its Frobenius norm, and so any singular value, must be at most 1, but
+/// for rounding. Values from 0.002 on then end between 0.68 and 1.21, and smaller ones below 0.87.
 void submit_newton_schulz(Kernels& kernels, Stream& lane, const TensorView& x,
                           const NewtonSchulzScratch& scratch, const Tag& tag);
 

@@ -14,11 +14,13 @@ enum class OptimizerKind : std::uint8_t {
   kAdamW,  ///< Loshchilov and Hutter, 2019
   kLion,   ///< Chen et al., 2023
   kSgd,    ///< stochastic gradient descent with momentum, Nesterov's if asked for
+  kMuon,   ///< Jordan et al., 2024, for matrices of layers; AdamW for everything else
 };
 
-/// Returns how many moments of a parameter an optimizer keeps: m, and v if there are two.
+/// Returns how many moments of a parameter an optimizer keeps: m, and v if there are two. All
+/// parameters of a run have as many, so the v of matrices is unused with kMuon.
 [[nodiscard]] constexpr int moments_of(OptimizerKind kind) {
-  return kind == OptimizerKind::kAdamW ? 2 : 1;
+  return kind == OptimizerKind::kAdamW || kind == OptimizerKind::kMuon ? 2 : 1;
 }
 
 }  // namespace strata

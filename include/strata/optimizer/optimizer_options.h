@@ -19,7 +19,8 @@ struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdamW;
   double beta1 = 0.9;  ///< kSgd: the momentum
   double beta2 = 0.95;
-  bool nesterov = false;  ///< of kSgd
+  bool nesterov = false;        ///< of kSgd
+  double muon_momentum = 0.95;  ///< of kMuon's matrices
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;

@@ -23,7 +23,12 @@ struct ParameterRun {
   std::int64_t end = 0;    ///< that of a segment's last run is where the next segment begins
   double lr_factor = 1;
   double weight_decay = 0;
+  std::int64_t rows = 0;  ///< of a matrix that kMuon updates as a whole; 0: by elements
 };
+
+/// Returns whether kMuon updates what the segment's tensors are as whole matrices: the weights of
+/// linears. Norms, biases, embeddings, the head and adapters are updated by elements.
+[[nodiscard]] bool has_whole_matrices(const Block& block, const Segment& segment);
 
 /// Returns the runs of every block, in order. Gaps between segments belong to the run before them,
 /// and so does all that follows a block's last segment: their weights and gradients are zero and

@@ -31,9 +31,12 @@ class UpdateRule {
 
   /// Submits on `lane` the update of `part`: a shard of the block, or a run of its elements that
   /// begins at part.begin. `gradient` has as many elements. The tensors are where `kernels` can
-  /// reach them.
+  /// reach them. Leaves out matrices that are updated as wholes.
   void submit(Kernels& kernels, Stream& lane, BlockId block, const BlockState& part,
               const ConstTensorView& gradient, const Numbers& numbers, const Tag& tag) const;
+
+  /// Returns the runs of a block, in order.
+  [[nodiscard]] const std::vector<ParameterRun>& runs(BlockId block) const { return runs_[block]; }
 
  private:
   OptimizerKind kind_;

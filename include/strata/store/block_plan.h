@@ -41,6 +41,7 @@ enum class UpdatedBy : std::uint8_t {
   kHost,      ///< host threads, in the block's home
   kResident,  ///< the device, in the block's home there
   kShuttle,   ///< the device; the state crosses the link for it and goes home again
+  kMuon,      ///< host threads, in the block's home; the device makes the directions of matrices
 };
 
 /// Says when a block is updated.
