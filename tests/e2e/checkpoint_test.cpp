@@ -351,7 +351,7 @@ TEST_CASE("a full disk costs a checkpoint, and neither the run nor the one befor
   const Folder folder;
   fs::create_directories(folder / "small");
   const std::string mount =
-      "unshare -m sh -c 'mount -t tmpfs -o size=4m none " + (folder / "small") + " && ";
+      "unshare -m sh -c 'mount -t tmpfs -o size=500k none " + (folder / "small") + " && ";
   if (run(folder, mount + "true'").code != 0) {
     WARN("skipped: no file system may be mounted here");
     return;

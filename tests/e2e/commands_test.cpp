@@ -209,7 +209,7 @@ TEST_CASE("bad input exits with 2 and names the file") {
 TEST_CASE("a memory limit that does not hold the run exits with 3 before anything is taken") {
   const Folder folder;
   for (const std::string limit : {"memory.device_limit=1MiB", "memory.host_limit=1MiB"}) {
-    const Outcome refused = strata(folder, train_tiny(folder, "run", "--set " + limit));
+    const Outcome refused = strata(folder, train_wide(folder, "run", "--set " + limit));
     CHECK(refused.code == 3);
     CHECK_THAT(refused.text, ContainsSubstring(limit.substr(0, limit.find('='))));
     CHECK_THAT(refused.text, ContainsSubstring(" saves "));

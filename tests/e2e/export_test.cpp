@@ -23,7 +23,7 @@ namespace {
 std::string train_checkpoint(const Folder& folder, const std::string& dtype,
                              const std::string& more = "") {
   const Outcome done = strata(
-      folder, train_tiny(folder, "run",
+      folder, train_wide(folder, "run",
                          "--set checkpoint.at_end=true --set run.dtype=" + dtype + " " + more));
   INFO(done.text);
   REQUIRE(done.code == 0);
@@ -81,7 +81,7 @@ Outcome train_still(const Folder& folder, const std::string& model, const std::s
   fs::remove_all(folder / "second");
   return strata(
       folder,
-      train_tiny(
+      train_wide(
           folder, "second",
           "--overwrite --set checkpoint.at_end=true --set run.steps=1 --set run.dtype=bf16 --set "
           "optimizer.lr=1e-30 --set optimizer.warmup_steps=0 --set "

@@ -38,7 +38,7 @@ void write_chats(const std::string& file) {
 TEST_CASE("a file of chats becomes a model that was trained on its answers", "[long]") {
   const Folder folder;
   // A model as others publish it: weights, a tokenizer, and a chat template.
-  require_done(strata(folder, train_tiny(folder, "made",
+  require_done(strata(folder, train_wide(folder, "made",
                                          "--set model.vocab_size=640 --set run.steps=1 "
                                          "--set checkpoint.at_end=true")));
   const std::string model = folder / "model";

@@ -144,7 +144,7 @@ std::string import_model(const Folder& folder, const std::string& from, const st
 void train_and_export(const Folder& folder, const std::string& from, const std::string& to,
                       const std::string& dtype) {
   const Outcome trained =
-      strata(folder, train_tiny(folder, "run",
+      strata(folder, train_wide(folder, "run",
                                 "--set checkpoint.at_end=true --set run.steps=1 --set "
                                 "data.sequence_length=16 --set optimizer.lr=1e-30 --set "
                                 "optimizer.warmup_steps=0 --set run.dtype=bf16 --set model.path=" +
@@ -312,7 +312,7 @@ TEST_CASE("weights in pickles are answered with the way to safetensors, whoever 
   std::ofstream(folder / "source/pytorch_model-00001-of-00002.bin") << "pickle";
   const std::string source = folder / "source";
   for (const std::string& command : {"import " + source + " " + (folder / "model"),
-                                     train_tiny(folder, "run", "--set model.path=" + source)}) {
+                                     train_wide(folder, "run", "--set model.path=" + source)}) {
     const Outcome refused = strata(folder, command);
     INFO(refused.text);
     CHECK(refused.code == 2);
@@ -336,7 +336,7 @@ TEST_CASE("a weight that is no number is refused by its name and place") {
         "tensor model.layers.2.mlp.up_proj.weight " + said + " at element 700";
     check_refused(folder, expected);
     const Outcome trained =
-        strata(folder, train_tiny(folder, "run", "--set model.path=" + (folder / "source")));
+        strata(folder, train_wide(folder, "run", "--set model.path=" + (folder / "source")));
     CHECK(trained.code == 2);
     CHECK_THAT(trained.text, ContainsSubstring(expected));
   }
@@ -371,11 +371,11 @@ TEST_CASE("a snapshot of a hub's cache is a model, and its folder names it") {
   }
   CHECK(blob > 3);
   const Outcome trained =
-      strata(folder, train_tiny(folder, "run", "--set model.path=" + snapshot.string()));
+      strata(folder, train_wide(folder, "run", "--set model.path=" + snapshot.string()));
   INFO(trained.text);
   CHECK(trained.code == 0);
   const Outcome refused =
-      strata(folder, train_tiny(folder, "other", "--set model.path=" + model.string()));
+      strata(folder, train_wide(folder, "other", "--set model.path=" + model.string()));
   CHECK(refused.code == 2);
   CHECK_THAT(refused.text, ContainsSubstring("name its snapshot, " + snapshot.string()));
 }

@@ -21,7 +21,7 @@ namespace {
 /// Trains a run with the checkpoints of steps 2 and 4; returns its folder.
 std::string train_run(const Folder& folder, const std::string& more = "") {
   const Outcome done =
-      strata(folder, train_tiny(folder, "run",
+      strata(folder, train_wide(folder, "run",
                                 "--set checkpoint.at_end=true --set checkpoint.every_steps=2 --set "
                                 "checkpoint.keep=2 " +
                                     more));

@@ -166,7 +166,8 @@ TEST_CASE("a run in a control group of little memory is refused by the group's l
   if (!group.made()) return;
   constexpr std::size_t kMiB = std::size_t{1} << 20;
   group.limit(48 * kMiB);
-  const std::string large = "--set model.num_hidden_layers=128 --set data.sequence_length=8";
+  const std::string large =
+      "--set model.num_hidden_layers=128 --set model.hidden_size=64 --set data.sequence_length=8";
   const Outcome refused = train_limited(folder, group.join(), large);
   INFO(refused.text);
   CHECK(refused.code == 3);

@@ -104,10 +104,21 @@ inline Outcome plan(const Folder& folder, const std::string& arguments) {
                          "/" + arguments);
 }
 
-inline std::string train_tiny(const Folder& folder, const std::string& name,
+/// Settings of a model of 4 layers that computes next to nothing: what a test of the program takes
+/// is then the program's start and its files.
+inline const std::string kNarrow = "--set model.hidden_size=16 --set model.intermediate_size=48 ";
+
+/// Arguments of a short run of the model of configs/tiny-cpu.json, for tests that know its sizes.
+inline std::string train_wide(const Folder& folder, const std::string& name,
                               const std::string& more) {
   return "train " + configs_folder() + "/tiny-cpu.json --output " + (folder / name) +
          " --set run.steps=4 --set optimizer.warmup_steps=1 --set data.sequence_length=32 " + more;
+}
+
+/// Arguments of the same run of a narrow model.
+inline std::string train_tiny(const Folder& folder, const std::string& name,
+                              const std::string& more) {
+  return train_wide(folder, name, kNarrow + more);
 }
 
 /// Makes token files of a text; returns the settings that train on them.

@@ -19,7 +19,7 @@ namespace {
 
 /// A run whose last checkpoint takes some seconds at least, in which it sleeps.
 std::string slow_save(const Folder& folder) {
-  return train_tiny(folder, "run", "--set debug.disk_gbs=0.001 --set run.log_every=1");
+  return train_wide(folder, "run", "--set debug.disk_gbs=0.001 --set run.log_every=1");
 }
 
 /// Runs a command whose standard error is a terminal, and returns what that got. `once` is called
@@ -69,7 +69,7 @@ TEST_CASE("a terminal shows a save in a line that is gone before the log goes on
   constexpr int kDone = 30;
   const std::string shown = shown_by(
       folder,
-      held(gate, "/checkpoints/", kDone) + train_tiny(folder, "run", "--set run.log_every=1"), save,
+      held(gate, "/checkpoints/", kDone) + train_wide(folder, "run", "--set run.log_every=1"), save,
       "/s, ", [&](const Process&) { gate.open(); }, 0);
   const std::size_t line = shown.find(save);
   REQUIRE(line != shown.npos);

@@ -32,7 +32,7 @@ inline std::string train_short(const Folder& folder, const std::string& name,
          " --set data.sequence_length=16 --set schedule.rows=1 --set run.threads=1"
          " --set run.log_every=1000 --set run.steps=12 --set checkpoint.every_steps=4"
          " --set checkpoint.keep=1 " +
-         more;
+         kNarrow + more;
 }
 
 /// Arguments of the same run with no end that a test would see.

@@ -199,7 +199,7 @@ TEST_CASE("masked steps tell targets and MFU without the attention that masks le
   }
   std::ofstream(folder / "train.bin", std::ios::binary) << bytes_of(tokens);
   const Outcome trained =
-      strata(folder, train_tiny(folder, "run",
+      strata(folder, train_wide(folder, "run",
                                 "--set data.synthetic=false --set data.dtype=u16 --set "
                                 "data.eos_token=3 --set data.document_mask=true --set "
                                 "hardware.peak_tflops=1 --set data.train=" +
