@@ -36,12 +36,19 @@ double value_of(int code) {
 /// Nearest code by comparing the distances of all, ties to the even one; beyond the largest number
 /// that one.
 int nearest(double x) {
+  static const std::vector<double> values = [] {
+    std::vector<double> all;
+    for (int code = 0; code <= kLargestCode; ++code) all.push_back(value_of(code));
+    return all;
+  }();
   const double magnitude = std::abs(x);
   int best = 0;
+  double least = magnitude;
   for (int code = 1; code <= kLargestCode; ++code) {
-    const double nearer =
-        std::abs(magnitude - value_of(code)) - std::abs(magnitude - value_of(best));
-    if (nearer < 0 || (nearer == 0 && code % 2 == 0)) best = code;
+    const double distance = std::abs(magnitude - values[static_cast<std::size_t>(code)]);
+    if (distance > least || (distance == least && code % 2 != 0)) continue;
+    best = code;
+    least = distance;
   }
   return std::signbit(x) ? best | kSign : best;
 }

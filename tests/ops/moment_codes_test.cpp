@@ -183,9 +183,11 @@ TEST_CASE("moments in 8 bits are right on average, and m and v of all parameters
     if (kind > 0) CHECK(draws[0].correlation_deviations(draws[1], 0) < kMostDeviations);
   }
   // The square of the first is a 45th of code 1.
+  std::size_t others = 0;
   for (std::size_t i = kGradients.size(); i < kCount; i += kGradients.size()) {
-    REQUIRE(values[1][i] == (i % 64 == 0 ? 1 : kUnits[1]));
+    others += values[1][i] == (i % 64 == 0 ? 1 : kUnits[1]) ? 0 : 1;
   }
+  CHECK(others == 0);
 }
 
 TEST_CASE("only what no gradient has reached has a v of zero in 8 bits", "[ops]") {
