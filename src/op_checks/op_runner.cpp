@@ -72,23 +72,24 @@ void OpRunner::run_and_fetch(const std::function<void()>& submit) {
   backend_.device->synchronize();
 }
 
-void OpRunner::take_changes(const std::vector<bool>& may) {
-  constexpr std::size_t kPiece = 4096;  // most pieces are as they were
-  for (std::size_t begin = 0; begin < bytes_.size(); begin += kPiece) {
-    const std::size_t end = std::min(begin + kPiece, bytes_.size());
-    if (std::memcmp(staging_ + begin, bytes_.data() + begin, end - begin) == 0) continue;
-    for (std::size_t i = begin; i < end; ++i) {
-      if (staging_[i] != bytes_[i] && !may[i]) fail("wrote beside its outputs");
-      bytes_[i] = staging_[i];
-    }
+void OpRunner::take_changes(const std::vector<ByteRange>& may) {
+  const auto require_same = [&](std::size_t begin, std::size_t end) {
+    if (begin >= end) return;
+    if (std::memcmp(staging_ + begin, bytes_.data() + begin, end - begin) == 0) return;
+    fail("wrote beside its outputs");
+  };
+  std::size_t seen = 0;
+  for (const ByteRange& range : may) {
+    const auto begin = static_cast<std::size_t>(range.begin - device_);
+    require_same(seen, begin);
+    seen = std::max(seen, begin + range.bytes);
   }
+  require_same(seen, bytes_.size());
+  std::copy_n(staging_, bytes_.size(), bytes_.begin());
 }
 
-std::vector<bool> OpRunner::may_change(const std::vector<ByteRange>& writes) const {
-  std::vector<bool> may(bytes_.size());
-  const auto mark = [&](const std::byte* begin, const std::byte* end) {
-    std::fill(may.begin() + (begin - device_), may.begin() + (end - device_), true);
-  };
+std::vector<ByteRange> OpRunner::may_change(const std::vector<ByteRange>& writes) const {
+  std::vector<ByteRange> may;
   constexpr std::less<> kBefore;  // also of pointers into different memory
   for (const TensorView& tensor : tensors_) {
     const Rows rows = rows_of(tensor);
@@ -99,10 +100,11 @@ std::vector<bool> OpRunner::may_change(const std::vector<ByteRange>& writes) con
       for (const ByteRange& range : writes) {
         const std::byte* const from = std::max(begin, range.begin, kBefore);
         const std::byte* const to = std::min(begin + row_bytes, range.begin + range.bytes, kBefore);
-        if (kBefore(from, to)) mark(from, to);
+        if (kBefore(from, to)) may.push_back({from, static_cast<std::size_t>(to - from)});
       }
     }
   }
+  std::ranges::sort(may, kBefore, &ByteRange::begin);
   return may;
 }
 

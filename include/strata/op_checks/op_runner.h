@@ -87,10 +87,11 @@ class OpRunner {
   void run_and_watch(const std::vector<ByteRange>& writes, const std::function<void()>& submit);
   /// Runs the operator, then copies all bytes to the staging memory and waits.
   void run_and_fetch(const std::function<void()>& submit);
-  /// Takes over what the staging memory has. Fails if another byte than these was changed.
-  void take_changes(const std::vector<bool>& may);
-  /// Returns, for each byte of all tensors, whether it is an element's and within one of `writes`.
-  [[nodiscard]] std::vector<bool> may_change(const std::vector<ByteRange>& writes) const;
+  /// Takes over what the staging memory has. Fails if a byte outside of these ranges was changed,
+  /// which are in ascending order.
+  void take_changes(const std::vector<ByteRange>& may);
+  /// Returns the bytes of elements that are within one of `writes`, in ascending order.
+  [[nodiscard]] std::vector<ByteRange> may_change(const std::vector<ByteRange>& writes) const;
   [[nodiscard]] std::string label() const;
   void to_device(std::byte* at, const void* bytes, std::size_t size);
   void to_host(void* bytes, const std::byte* at, std::size_t size);
