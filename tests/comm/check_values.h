@@ -42,6 +42,7 @@ T contribution(int rank, std::int64_t index) {
 template <class T>
 std::vector<T> contributions(int rank, std::int64_t begin, std::int64_t count) {
   std::vector<T> values;
+  values.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = begin; i < begin + count; ++i) values.push_back(contribution<T>(rank, i));
   return values;
 }

@@ -93,7 +93,7 @@ void all_reduce_gives_every_rank_the_sum(Ranks& ranks, const CommMachine& machin
     all_reduce_of<float>(ranks, machine, count);
     all_reduce_of<double>(ranks, machine, count);
   }
-  all_reduce_of<float>(ranks, machine, 2'500'001);  // more than is received at once
+  all_reduce_of<float>(ranks, machine, 500'001);
 }
 
 /// Collectives of the parts of a group run in turns with those of the group.
