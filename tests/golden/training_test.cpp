@@ -154,8 +154,7 @@ TEST_CASE("losses, gradients and weights after five steps are PyTorch's, in f64"
       int ranks;
       std::int64_t passes, sub_batches, rows;
     };
-    for (const Mode& mode : {Mode{1, 1, 1, 6}, Mode{1, 1, 6, 1}, Mode{1, 2, 3, 1}, Mode{2, 1, 3, 1},
-                             Mode{3, 1, 1, 2}}) {
+    for (const Mode& mode : {Mode{1, 1, 1, 6}, Mode{2, 1, 3, 1}, Mode{3, 2, 1, 1}}) {
       if (mode.ranks * mode.passes * mode.sub_batches * mode.rows != golden.rows) continue;
       INFO(name << ", " << mode.ranks << " ranks, " << mode.passes << " passes of "
                 << mode.sub_batches << " sub-batches");
