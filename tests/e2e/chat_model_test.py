@@ -25,7 +25,7 @@ MARKERS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|e
 ANSWER = "the answer is yes"
 MODEL = {"vocab_size": 640, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
          "num_attention_heads": 4, "max_position_embeddings": 256}
-SCHEDULE = {"schedule": {"rows": 4, "sub_batches": 2}, "checkpoint": {"at_end": True},
+SCHEDULE = {"schedule": {"rows": 4}, "checkpoint": {"at_end": True},
             "optimizer": {"lr": 0.01, "gradient_dtype": "f32"}}
 
 
