@@ -20,7 +20,10 @@ class Stripped {
     heap_.decode(c.bytes);
     if (characters_ == nullptr) return is_space(c.value);
     heap_.look_at(characters_->size());
-    return characters_->bytes().find(text.substr(at, c.bytes)) != std::string::npos;
+    const std::string& all = characters_->bytes();
+    // A byte is found several times as fast as a string of one.
+    if (c.bytes == 1) return all.find(text[at]) != std::string::npos;
+    return all.find(text.substr(at, c.bytes)) != std::string::npos;
   }
 
  private:
