@@ -4,6 +4,7 @@
 
 #include "support/json.h"
 
+#include <concepts>
 #include <string>
 #include <vector>
 
@@ -191,10 +192,12 @@ TEST_CASE("64 levels of objects and lists are read and one more is refused") {
   CHECK_THROWS_AS(parse_json<Sorted>(nested(65)), ConfigError);
 }
 
-// Work that grows with the square of the members takes hours for so many: this would hang.
+// Work that grows with the square of the members takes hours for a million: this would hang. Sorted
+// values find a member by its order, whoever looks for it.
 TEMPLATE_TEST_CASE("very many members that are objects are each looked at once", "", Sorted,
                    Ordered) {
-  constexpr int kMany = test::kSanitized ? 10'000 : 1'000'000;
+  constexpr int kMost = std::same_as<TestType, Ordered> ? 1'000'000 : 100'000;
+  constexpr int kMany = test::kSanitized ? 10'000 : kMost;
   CHECK(parse_json<TestType>(object_of(kMany, "{}")).size() == kMany);
   std::string list = "[{}";
   for (int i = 1; i < kMany; ++i) list += ",{}";
