@@ -8,7 +8,7 @@
     --temporary PATH  where tests and writers have their files (the system's folder for such files)
 
 A machine with more cores does it in slots of two, each with its own busy loops and its part of the memory; they share
-one disk, and so one writer. As ctest of CI does, a slot runs three tests at a time. The last lines say for each test
+one disk, and so one writer. A slot runs three tests at a time. The last lines say for each test
 how often it passed, failed and did not end; what failed is shown before. The exit code is 1 if one failed, or if none
 passed.
 """

@@ -177,10 +177,17 @@ Finding examine_memory(const RunConfig& config, const PlanOptions& options, Rank
   return looked_at("memory of the run", "cannot be planned", [&](Finding& finding) {
     RankHere here;
     plan_rank(config, options, ranks, here);
-    finding.found = "does not fit";
-    const Setup by_rule = plan_setup(config, choices_by_rule(config), here.planned);
-    if (by_rule.saves) saves = saved_bytes(config, by_rule);
-    const Setup setup = choose_placement(config, here.planned).setup;
+    const auto placed = [&] {
+      try {
+        const Setup by_rule = plan_setup(config, choices_by_rule(config), here.planned);
+        if (by_rule.saves) saves = saved_bytes(config, by_rule);
+        return choose_placement(config, here.planned).setup;
+      } catch (const OutOfMemory&) {
+        finding.found = "does not fit";
+        throw;
+      }
+    };
+    const Setup setup = placed();
     finding.found = fit_text(setup) + speed_text(setup, here.device, config.run.steps);
     for (const std::string& warning : {setup.host_warning(), setup.speculation_warning()}) {
       if (!warning.empty()) warn(finding, warning);

@@ -144,9 +144,8 @@ Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const Plann
   const int ranks = planned.place.world();
   static_cast<void>(given.step_rows(ranks));  // else it throws
   if (given.optimizer.kind == OptimizerKind::kMuon && ranks > 1) {
-    throw ConfigError("optimizer.kind: \"muon\" updates whole matrices, which " +
-                      std::to_string(ranks) +
-                      " ranks have in parts; start one rank, or set it to \"adamw\"");
+    throw ConfigError("optimizer.kind: \"muon\" needs one rank, and there are " +
+                      std::to_string(ranks) + "; start one, or set it to \"adamw\"");
   }
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);

@@ -20,7 +20,7 @@ namespace strata {
 /// Updates the blocks of rows whose `updated_by` is kMuon, which one rank has whole. Of each tensor
 /// that is a matrix, [rows, columns], with g the clipped gradient:
 ///   m = fma(momentum, m, g),  u = fma(momentum, m, g)
-///   x = u / max(|u|, 1e-7), rounded to X; |u| is the Frobenius norm
+///   x = u (1 / max(|u|, 1e-7)), the factor rounded to A, x to X; |u| is the Frobenius norm
 ///   o = what Newton-Schulz steps leave of x
 ///   w = fma(-(lr * weight_decay), w, w),  w = fma(-lr * 0.2 * sqrt(max(rows, columns)), o, w)
 /// Masters, moments and their rounding are those of Momentum (strata/ops/optimizer.h).
