@@ -41,7 +41,7 @@ void warn_of_index(const std::filesystem::path& index) {
       return log::warn(
           "{} names other files than the model.safetensors beside it ({}), which is read; remove "
           "what is not meant",
-          printable_name(shortened(index.string())),
+          printable_name(index.string()),
           printable_name(shortened(file.get_ref<const std::string&>())));
     }
   } catch (const IoError& error) {
