@@ -99,8 +99,9 @@ FoundAdapter find_start_adapter(const RunConfig& config) {
   const std::string& path = config.adapter.value().path;
   std::error_code error;
   if (!fs::exists(path, error)) {
-    throw IoError(std::string(kStartKey) + ": " + printable_name(shortened(path)) + ": " +
-                  (error ? error.message() : "there is nothing of this name"));
+    // Where the system says why, the path may be too long for it.
+    throw IoError(std::string(kStartKey) + ": " + printable_name(error ? shortened(path) : path) +
+                  ": " + (error ? error.message() : "there is nothing of this name"));
   }
   return find_named_adapter(path, kStartKey).found;
 }
