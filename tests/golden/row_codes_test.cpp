@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "golden/golden_file.h"
@@ -42,22 +43,23 @@ std::vector<double> decoded_fp8(const Encoded& e, std::size_t width) {
   return values;
 }
 
+/// Checks the codes and scales of the golden weight against those of a name.
+void check_golden(const std::string& name, decltype(encode_fp8_row) row) {
+  const GoldenFile golden(golden_data() / "row_codes.safetensors");
+  const auto width = static_cast<std::size_t>(golden.shape("weight")[1]);
+  const Encoded e = encoded(golden.values("weight"), width, row);
+  CHECK(e.codes == golden.integers(name + "_codes"));
+  CHECK(e.scales == golden.values(name + "_scales"));
+}
+
 }  // namespace
 
 TEST_CASE("codes in e4m3 and their scales are those of PyTorch") {
-  const GoldenFile golden(golden_data() / "row_codes.safetensors");
-  const auto width = static_cast<std::size_t>(golden.shape("weight")[1]);
-  const Encoded e = encoded(golden.values("weight"), width, encode_fp8_row);
-  CHECK(e.codes == golden.integers("fp8_codes"));
-  CHECK(e.scales == golden.values("fp8_scales"));
+  check_golden("fp8", encode_fp8_row);
 }
 
 TEST_CASE("codes in int8 and their scales are those of bitsandbytes' formula in f64") {
-  const GoldenFile golden(golden_data() / "row_codes.safetensors");
-  const auto width = static_cast<std::size_t>(golden.shape("weight")[1]);
-  const Encoded e = encoded(golden.values("weight"), width, encode_int8_row);
-  CHECK(e.codes == golden.integers("int8_codes"));
-  CHECK(e.scales == golden.values("int8_scales"));
+  check_golden("int8", encode_int8_row);
 }
 
 TEST_CASE("a row that is not finite is no number in any code") {
