@@ -10,7 +10,6 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
-#include "strata/base/element.h"
 #include "strata/ops/row_codes.h"
 
 namespace strata {
@@ -93,7 +92,7 @@ void for_each_run(const Block& block, const PackedMatrix& m, std::int64_t longes
       const SourceRun& run = runs[static_cast<std::size_t>(i)];
       values.resize(static_cast<std::size_t>(run.count));
       source(run, values);
-      use(static_cast<std::size_t>(run.block_begin - m.begin), std::span<double>(values));
+      use(static_cast<std::size_t>(run.block_begin - m.begin), std::span<const double>(values));
     }
   });
 }
@@ -105,15 +104,14 @@ void pack_rows(const Block& block, const PackedMatrix& m, const RowForm& form, D
   const auto codes = part<std::uint8_t>(packed, m.codes, m.elements());
   const auto scales = part<float>(packed, m.scales, m.rows);
   const auto cols = static_cast<std::size_t>(m.cols);
-  const auto encode = [&](std::size_t first, std::span<double> values) {
-    for (double& x : values) {
-      std::array<std::byte, sizeof(double)> element{};
-      store_element(element.data(), compute, x);
-      x = load_element(element.data(), compute);
-    }
-    for (std::size_t at = 0; at < values.size(); at += cols) {
+  const auto encode = [&](std::size_t first, std::span<const double> values) {
+    std::vector<std::byte> stored(values.size() * size_of(compute));
+    store_as(values, compute, stored);
+    const Shape shape{static_cast<std::int64_t>(values.size())};
+    const auto rounded = load_as_double(ConstTensorView(stored.data(), compute, shape));
+    for (std::size_t at = 0; at < rounded.size(); at += cols) {
       scales[(first + at) / cols] =
-          form.encode(values.subspan(at, cols), codes.subspan(first + at, cols));
+          form.encode(std::span(rounded).subspan(at, cols), codes.subspan(first + at, cols));
     }
   };
   const std::int64_t rows = std::max<std::int64_t>(kRun / m.cols, 1);
