@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Runs the tests that need a GPU, those that ctest labels "cuda": each case in a process of its own, many at a time.
+"""Runs the tests that need a GPU, those that ctest labels "cuda", in several processes at a time.
 
   scripts/test_gpu.py                  builds what these tests need of the preset cuda-release, and runs them
     --build FOLDER                     runs those of this build folder instead, and builds nothing
-    --workers N                        runs N cases at a time (6, or as many as cores and the GPUs' memory allow)
-    --limit SECONDS                    a case that takes longer has failed (1200): only what hangs does
+    --workers N                        runs N processes at a time (6, or as many as cores and the GPUs' memory allow)
+    --limit SECONDS                    a process that takes longer has failed (1200): only what hangs does
     --only TEXT                        runs the cases whose names contain TEXT
   scripts/test_gpu.py --self-test PROGRAM
                                        checks this script without a GPU, by the cases of PROGRAM, which is made from
                                        tests/support/planted_cases.cpp
 
-The cases are those of the test programs that ctest runs with the tag [cuda]; a worker takes the next one when it is
-done with one, and sees one of the GPUs. Cases tagged [slow] begin first. Cases tagged [alone] measure times or memory,
-or look at all GPUs: they run afterwards, one at a time, and so do ctest's other tests with the label, which need
-several GPUs. The last line is like ctest's. The exit code is 1 if a case failed, crashed or hung, or if none ran. A
-case that says "skipped: ..." counts as neither passed nor failed.
+The cases are those of the test programs that ctest runs with the tag [cuda]; a worker takes the next ones when it is
+done with some, and sees one of the GPUs. A process runs several cases, since its context of the GPU takes longer than
+most of them. Where it ends early, the case that ran then has failed, and another process runs those that were to
+follow. Cases tagged [slow] begin first, each in a process of its own. Cases tagged [alone] measure times or memory, or
+look at all GPUs: they run afterwards, one at a time, and so do ctest's other tests with the label, which need several
+GPUs. The last line is like ctest's. The exit code is 1 if a case failed, crashed or hung, or if none ran. A case that
+says "skipped: ..." counts as neither passed nor failed.
 """
 
 import argparse
@@ -29,6 +31,7 @@ import sys
 import tempfile
 import threading
 import time
+import xml.etree.ElementTree as xml
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +40,7 @@ CASE_MIB = 6 * 1024  # of a GPU's memory for each case at work: more than a cont
 # More make it slower: the driver creates one context of a machine after the other. With 16 at a time on an H200 that
 # took 40 s each, and failed for some.
 MOST_WORKERS = 6
+MOST_CASES = 8  # of a process
 LIST_LIMIT_S = 600
 
 
@@ -44,7 +48,7 @@ LIST_LIMIT_S = 600
 class Case:
     program: str
     name: str
-    command: list
+    command: list  # of ctest, or of the program before the cases' names
     environment: dict = field(default_factory=dict)
     folder: str = "."
     slow: bool = False
@@ -61,8 +65,9 @@ class Result:
     outcome: str  # Passed, Skipped or Failed
     why: str  # it was skipped or failed
     output: str
-    begin: float
+    begin: float  # of its process, as the end
     end: float
+    seconds: float  # that it took itself
 
 
 def spec_of(name):
@@ -90,7 +95,7 @@ def cases_of(program, command, spec, environment=None, folder="."):
     names, alone, slow = (list_names(command, spec + tag, environment, folder) for tag in ("", "[alone]", "[slow]"))
     if not names:
         raise ValueError(f"has no case with the tag {spec}")
-    return [Case(program, n, [*command, spec_of(n)], environment, folder, n in slow, n in alone) for n in names]
+    return [Case(program, n, command, environment, folder, n in slow, n in alone) for n in names]
 
 
 def read_build(build):
@@ -123,28 +128,59 @@ def judge_by_ctest(code, output):
     return "Skipped", said[1] if said else "by ctest"
 
 
-def judge(case, code, output):
-    """Returns the outcome of a case that has ended, and why."""
-    if code < 0:
-        return "Failed", f"ended by signal {-code}"
-    if case.by_ctest:
-        return judge_by_ctest(code, output)
-    ran = re.search(r"in (\d+) test cases?\)|^test cases: +(\d+) \|", output, re.M)
-    if not ran:
-        return "Failed", f"ended with {code} before Catch2 said how its cases ended"
-    if (ran[1] or ran[2]) != "1":
-        return "Failed", f"{ran[1] or ran[2]} cases ran instead of one"
-    said = re.search(r"^ *skipped: (.+(?:\n +\S.*)*)", output, re.M)
-    if code == 0 and said:
-        return "Skipped", " ".join(said[1].split())
-    if re.search(r"^test cases: +1 \| 1 skipped", output, re.M):  # by Catch2 3's SKIP, which is a code of its own
+def read_cases(text):
+    """The cases that a program of Catch2 has ended, by their names, from what its reporter for XML has written so far:
+    elements that hold what happened in a case, and at last how it ended."""
+    parser = xml.XMLPullParser(["end"])
+    with contextlib.suppress(xml.ParseError):  # where the program has ended early
+        parser.feed(text)
+        return {element.get("name"): element for _, element in parser.read_events() if element.tag == "TestCase"}
+    return {}
+
+
+def said_in(element):
+    """What Catch2 would have printed of a case: messages, and assertions that failed."""
+    for part in element.iter():
+        text, place = " ".join((part.text or "").split()), f"{part.get('filename')}:{part.get('line')}: "
+        if part.tag == "Expression":
+            yield f"{place}{part.get('type')}( {part.findtext('Original', '').strip()} )"
+            yield f"  with {part.findtext('Expanded', '').strip()}"
+        elif part.tag in ("Exception", "FatalErrorCondition", "Failure"):
+            yield f"{place}{part.tag}: {text}"
+        elif part.tag in ("Info", "Warning", "StdOut", "StdErr") and text:
+            yield f"  {part.text.strip()}"
+
+
+def judge(element, why_ended):
+    """Returns the outcome of a case that has ended, and why; its process has ended as it says."""
+    result = element.find("OverallResult")
+    if result.get("success") != "true":
+        return "Failed", why_ended if element.find(".//FatalErrorCondition") is not None else "a check failed"
+    for warning in element.iter("Warning"):
+        if (warning.text or "").strip().startswith("skipped: "):
+            return "Skipped", " ".join(warning.text.split())[len("skipped: "):]
+    if int(result.get("skips", 0)) > 0:  # by Catch2 3's SKIP
         return "Skipped", "by Catch2"
-    return ("Passed", "") if code == 0 else ("Failed", f"ended with {code}")
+    return "Passed", ""
+
+
+def code_is_known(code, outcomes):
+    """Whether cases with these outcomes are why a process has ended so: Catch2 3 has a code for those that it skips."""
+    return "Failed" in outcomes or (code == 4 and outcomes == {"Skipped"})
 
 
 def queue_of(cases):
     """The cases that run beside others, in the order in which they begin."""
     return collections.deque(sorted((case for case in cases if not case.alone), key=lambda case: not case.slow))
+
+
+def take_some(waiting, workers):
+    """Takes the next cases for one process: fewer at the end, so that no worker is left without any."""
+    first = waiting.popleft()
+    some, most = [first], 1 if first.slow else min(MOST_CASES, len(waiting) // (2 * workers) + 1)
+    while len(some) < most and waiting and waiting[0].program == first.program:
+        some.append(waiting.popleft())
+    return some
 
 
 class Runner:
@@ -162,20 +198,20 @@ class Runner:
             self.results.append(result)
             if self.quiet:
                 return
-            seconds, why = result.end - result.begin, f" ({result.why})" if result.why else ""
-            print(f"{len(self.results):4d}/{self.total} {result.outcome:7} {seconds:7.2f} s  {result.case}{why}")
+            why = f" ({result.why})" if result.why else ""
+            print(f"{len(self.results):4d}/{self.total} {result.outcome:7} {result.seconds:7.2f} s  {result.case}{why}")
             if result.outcome == "Failed":
-                print(result.output, end="")
+                print(result.output)
             sys.stdout.flush()
 
-    def start(self, case, gpu, output):
+    def start(self, command, case, gpu, output):
         environment = {**os.environ, **case.environment}
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
         with self.lock:
             if self.stopped:
                 raise OSError("the others were stopped")
-            process = subprocess.Popen(case.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                        env=environment, cwd=case.folder, start_new_session=True)
             self.groups.add(process.pid)
         return process
@@ -192,19 +228,56 @@ class Runner:
             self.groups.discard(process.pid)
         return code
 
-    def run(self, case, gpu):
-        begin = time.monotonic()
+    def run(self, command, case, gpu):
+        """Returns the exit code of a command, or nothing if it hung, and its output."""
         # A file, since what a case starts may hold a pipe open for longer than the case lives.
         with tempfile.TemporaryFile() as file:
+            code = self.wait(self.start(command, case, gpu, file))
+            file.seek(0)
+            return code, file.read().decode(errors="replace")
+
+    def why_ended(self, code):
+        if code is None:
+            return f"did not end within {self.limit:g} s"
+        return f"ended by signal {-code}" if code < 0 else f"ended with {code}"
+
+    def run_by_ctest(self, case):
+        begin = time.monotonic()
+        try:
+            code, output = self.run(case.command, case, None)
+            ended = code is not None and code >= 0
+            outcome, why = judge_by_ctest(code, output) if ended else ("Failed", self.why_ended(code))
+        except OSError as error:
+            outcome, why, output = "Failed", f"does not start: {error}", ""
+        end = time.monotonic()
+        self.take(Result(case, outcome, why, output, begin, end, end - begin))
+
+    def run_some(self, cases, gpu):
+        """Runs cases of one program by one process; returns those that it did not come to."""
+        begin, left = time.monotonic(), list(cases)
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.xml"
+            command = [*cases[0].command, ",".join(spec_of(case.name) for case in cases), "--reporter", "xml", "--out",
+                       str(report), "--durations", "yes"]
             try:
-                code = self.wait(self.start(case, gpu, file))
-                file.seek(0)
-                output = file.read().decode(errors="replace")
-                outcome, why = judge(case, code, output) if code is not None else (
-                    "Failed", f"did not end within {self.limit:g} s")
+                code, output = self.run(command, cases[0], gpu)
+                ended = read_cases(report.read_text(errors="replace") if report.exists() else "")
+                why = self.why_ended(code)
             except OSError as error:
-                outcome, why, output = "Failed", f"does not start: {error}", ""
-        self.take(Result(case, outcome, why, output, begin, time.monotonic()))
+                code, output, ended, why = None, "", {}, f"does not start: {error}"
+        end = time.monotonic()
+        judged = {name: judge(element, why) for name, element in ended.items()}
+        if code != 0 and len(ended) == len(cases) and not code_is_known(code, {of for of, _ in judged.values()}):
+            judged[cases[-1].name] = "Failed", f"its process {why}"
+        for case in [case for case in cases if case.name in ended]:
+            left.remove(case)
+            seconds = float(ended[case.name].find("OverallResult").get("durationInSeconds", 0))
+            said = "\n".join([*said_in(ended[case.name]), output])
+            self.take(Result(case, *judged[case.name], said, begin, end, seconds))
+        if left:
+            why = f"{why} before Catch2 said how this case did"
+            self.take(Result(left.pop(0), "Failed", why, output, begin, end, end - begin))
+        return left
 
     def run_all(self, cases, gpus, workers):
         """Runs cases by workers, each of which sees one of the GPUs, and then one by one those that are to run alone,
@@ -213,11 +286,12 @@ class Runner:
 
         def work(gpu):
             while not self.stopped:
-                try:
-                    case = waiting.popleft()
-                except IndexError:
-                    return
-                self.run(case, gpu)
+                with self.lock:
+                    if not waiting:
+                        return
+                    left = take_some(waiting, workers)
+                while left and not self.stopped:
+                    left = self.run_some(left, gpu)
 
         threads = [threading.Thread(target=work, args=(gpus[i % len(gpus)],)) for i in range(workers)]
         try:
@@ -226,8 +300,10 @@ class Runner:
             for thread in threads:
                 thread.join()
             for case in cases:
-                if case.alone:
-                    self.run(case, None)
+                if case.by_ctest:
+                    self.run_by_ctest(case)
+                elif case.alone:
+                    self.run_some([case], None)
         finally:
             with self.lock:
                 self.stopped = True
@@ -240,8 +316,8 @@ def summary(results, total, seconds):
     """The closing lines, and the exit code; there should be results of `total` cases."""
     of = {outcome: [r for r in results if r.outcome == outcome] for outcome in ("Passed", "Skipped", "Failed")}
     ran = len(of["Passed"]) + len(of["Failed"])
-    longest = sorted(results, key=lambda r: r.begin - r.end)[:5]
-    lines = ["", "The longest:", *(f"    {r.end - r.begin:7.2f} s  {r.case}" for r in longest)]
+    longest = sorted(results, key=lambda r: -r.seconds)[:5]
+    lines = ["", "The longest:", *(f"    {r.seconds:7.2f} s  {r.case}" for r in longest)]
     if of["Skipped"]:
         lines += ["The following tests did not run:", *(f"    {r.case} (Skipped: {r.why})" for r in of["Skipped"])]
     if of["Failed"]:
@@ -307,10 +383,10 @@ def run_tests(options):
 
 
 # How the planted cases end whose names do not say that they pass.
-PLANTED = {"fails": ("Failed", "ended with "),
+PLANTED = {"fails": ("Failed", "a check failed"),
            "is skipped": ("Skipped", "there is nothing that this case could test on the machine where it runs"),
            "is aborted": ("Failed", "ended by signal 6"),
-           "ends the program": ("Failed", "before Catch2 said")}
+           "ends the program": ("Failed", "ended with 0 before Catch2 said")}
 
 
 def self_test(program):
@@ -352,9 +428,14 @@ def self_test(program):
     expect("none ran", summary([r for r in results if r.outcome == "Skipped"], 1, 1.0)[1], 1)
 
     hanging = run(cases_of("planted", [program], "[hangs]"), limit=0.5)
-    expect("a case that hangs", [(r.outcome, r.why) for r in hanging], [("Failed", "did not end within 0.5 s")])
+    expect("a case that hangs", [(r.outcome, "did not end within 0.5 s" in r.why) for r in hanging],
+           [("Failed", True)])
     absent = run([Case("absent", "case", ["/nowhere/program"])])
     expect("a program that is not there", (absent[0].outcome, "does not start" in absent[0].why), ("Failed", True))
+    late = run([Case("late", "c", ["bash", "-c", 'echo "$0" > "$5"; exit 3',
+                                   "<TestCase name='c'><OverallResult success='true'/></TestCase>"])])
+    expect("a program that fails after its cases", [(r.outcome, r.why) for r in late],
+           [("Failed", "its process ended with 3")])
     for command, spec in ((["true"], "[planted]"), ([program], "[no such tag]")):
         try:
             cases_of("empty", command, spec)
@@ -362,18 +443,23 @@ def self_test(program):
         except ValueError:
             pass
 
-    a_case, a_test = Case("p", "c", []), Case("ctest", "t", [], by_ctest=True)
-    for case, code, output, wanted in (
-            (a_case, 0, "All tests passed (3 assertions in 1 test case)\n", "Passed"),
-            (a_case, 0, "test cases: 1 | 1 passed\nassertions: - none -\n", "Passed"),
-            (a_case, 0, "All tests passed (3 assertions in 2 test cases)\n", "Failed"),
-            (a_case, 4, "test cases: 1 | 1 skipped\nassertions: - none -\n", "Skipped"),
-            (a_case, 2, "No test cases matched '\"c\"'\nNo tests ran\n", "Failed"),
-            (a_case, 0, "", "Failed"),
-            (a_test, 0, "1: skipped: 2 ranks, and 1 GPUs\n1/1 Test #1: t ...***Skipped 0.1 sec\n", "Skipped"),
-            (a_test, 0, "1/1 Test #1: t ...   Passed 0.1 sec\n", "Passed"),
-            (a_test, 8, "No tests were found!!!\n", "Failed")):
-        expect(output, judge(case, code, output)[0], wanted)
+    for case, (outcome, why) in (
+            ("<OverallResult success='true'/>", ("Passed", "")),
+            ("<OverallResult success='false'/>", ("Failed", "a check failed")),
+            ("<FatalErrorCondition/><OverallResult success='false'/>", ("Failed", "ended with 3")),
+            ("<Section><Warning> skipped: no\n GPU </Warning></Section><OverallResult success='true'/>",
+             ("Skipped", "no GPU")),
+            ("<Warning>skipped: late</Warning><OverallResult success='false'/>", ("Failed", "a check failed")),
+            ("<OverallResult success='true' skips='1'/>", ("Skipped", "by Catch2"))):
+        found = read_cases(f"<Run><TestCase name='c'>{case}</TestCase><TestCase name='d'>")
+        expect(case, {name: judge(element, "ended with 3") for name, element in found.items()}, {"c": (outcome, why)})
+    expect("cases of a process", [len(take_some(queue_of([Case("p", "c", [])] * n), 6)) for n in (1, 13, 400)],
+           [1, 2, 8])
+    for code, output, wanted in (
+            (0, "1: skipped: 2 ranks, and 1 GPUs\n1/1 Test #1: t ...***Skipped 0.1 sec\n", "Skipped"),
+            (0, "1/1 Test #1: t ...   Passed 0.1 sec\n", "Passed"),
+            (8, "No tests were found!!!\n", "Failed")):
+        expect(output, judge_by_ctest(code, output)[0], wanted)
     for gpus, cores, wanted in ((Gpus(["0"], 143771, True), 16, 6), (Gpus(["0"], 8192, True), 16, 1),
                                 (Gpus(["0", "1"], 12288, True), 64, 4), (Gpus(["0", "1"], 81920, False), 64, 2),
                                 (Gpus(["0", "1"], 0, True), 1, 1)):
