@@ -19,6 +19,7 @@
 #include "commands/tensor_files.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/file_sources.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "strata/base/fields.h"
 #include "strata/base/json.h"
 #include "strata/base/output_file.h"
 #include "strata/base/version.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 
 namespace strata {
 

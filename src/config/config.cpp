@@ -15,6 +15,7 @@
 #include "config/named_folders.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/file.h"
 #include "strata/base/hex.h"
 #include "strata/base/json.h"

@@ -15,12 +15,14 @@
 #include "config/product_rules.h"
 #include "config/rules.h"
 #include "strata/base/bytes.h"
+#include "strata/base/fields.h"
 #include "strata/config/config.h"
 #include "strata/config/size_rules.h"
 #include "strata/data/mixture.h"
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
 #include "strata/model/products.h"
+#include "strata/ops/attention_kernels.h"
 #include "strata/optimizer/parameter_groups.h"
 
 namespace strata {

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "strata/base/fields.h"
 #include "strata/config/config.h"
 
 namespace strata {

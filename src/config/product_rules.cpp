@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "strata/base/fields.h"
 #include "strata/base/text.h"
 
 namespace strata {

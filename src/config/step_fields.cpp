@@ -1,6 +1,7 @@
 // Lists the keys of a run config that say how a step is made: how it is divided, what of it is
 // where, and how and when parameters are updated. config_fields.cpp says what each text is for.
 
+#include "strata/base/fields.h"
 #include "strata/config/config.h"
 
 namespace strata {

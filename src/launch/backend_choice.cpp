@@ -8,6 +8,8 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/version.h"
+#include "strata/device/device.h"
+#include "strata/ops/backend.h"
 
 namespace strata {
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "strata/base/fields.h"
 #include "strata/base/text.h"
 #include "strata/model/named_value.h"
 #include "strata/ops/nf4_format.h"

@@ -11,6 +11,7 @@
 
 #include "family_keys.h"
 #include "model_classes.h"
+#include "strata/base/fields.h"
 #include "strata/model/families.h"
 
 namespace strata {

@@ -1,6 +1,7 @@
 // Lists the fields of a LLaMA with the limits of its sizes.
 
 #include "config_limits.h"
+#include "strata/base/fields.h"
 #include "strata/model/config.h"
 
 namespace strata {

@@ -17,6 +17,7 @@
 #include "model_classes.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/model/config.h"

@@ -14,6 +14,7 @@
 #include "model_classes.h"
 #include "rope_keys.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/json.h"
 #include "strata/model/config.h"
 #include "strata/model/families.h"

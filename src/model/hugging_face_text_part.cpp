@@ -7,6 +7,7 @@
 
 #include "hugging_face_json.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/json.h"
 
 namespace strata {

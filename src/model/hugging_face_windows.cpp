@@ -11,6 +11,7 @@
 #include "family_keys.h"
 #include "hugging_face_json.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/json.h"
 
 namespace strata {

@@ -9,6 +9,7 @@
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/files.h"
 #include "strata/engine/training_engine.h"
+#include "strata/ops/attention_kernels.h"
 #include "strata/ops/backend.h"
 
 namespace strata {

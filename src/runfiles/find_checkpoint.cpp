@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/checkpoint/base_weights.h"
 #include "strata/config/config.h"
 #include "strata/model/families.h"

@@ -2,6 +2,7 @@
 // right or refused by key, whichever version of transformers wrote it.
 
 #include "strata/model/config.h"
+#include "strata/base/fields.h"
 
 #include <optional>
 #include <string>

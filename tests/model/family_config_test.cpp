@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/model/config.h"
 #include "strata/model/family_list.h"
 #include "support/catch.h"

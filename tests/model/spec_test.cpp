@@ -1,6 +1,7 @@
 // What a LLaMA's spec says: widths, names and counts, by hand from the formulas of the model.
 
 #include "strata/model/spec.h"
+#include "strata/base/fields.h"
 
 #include <cstdint>
 #include <vector>

@@ -9,6 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "strata/base/fields.h"
+#include "strata/device/execution.h"
+
 namespace strata::test {
 
 RunConfig recycling_config() {

@@ -2,6 +2,7 @@
 // what differs and what to do.
 
 #include "strata/train/data_contents.h"
+#include "strata/base/fields.h"
 
 #include <algorithm>
 #include <cstdint>

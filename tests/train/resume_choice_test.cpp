@@ -12,6 +12,7 @@
 
 #include "checkpoint/memory_files.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/train/resume.h"
 #include "support/catch.h"

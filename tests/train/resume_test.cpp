@@ -3,6 +3,8 @@
 // into other homes, shares or dtypes is compared with values that the test computes.
 
 #include "strata/train/resume.h"
+#include "strata/base/fields.h"
+#include "strata/device/execution.h"
 
 #include <algorithm>
 #include <cmath>

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/random.h"
 #include "strata/data/byte_tokenizer.h"
+#include "strata/device/execution.h"
 #include "strata/model/peft_config.h"
 #include "support/catch.h"
 #include "support/json.h"

@@ -11,6 +11,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
+#include "strata/base/fields.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_config.h"
 

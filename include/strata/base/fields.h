@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "strata/base/field_types.h"
 #include "strata/base/file_sources.h"
 
 // A config struct lists its fields in a member function:
@@ -32,28 +33,6 @@
 //   };
 
 namespace strata {
-
-/// A number of bytes. In text it is a number or a size such as "24GiB".
-struct ByteSize {
-  std::size_t bytes = 0;
-  bool operator==(const ByteSize&) const = default;
-};
-
-/// One row of an enumeration's name table.
-template <class E>
-struct EnumName {
-  E value;
-  std::string_view name;
-};
-
-/// Returns the name of `value` in a table, or "?" if the table does not have it.
-template <class E, std::size_t kCount>
-[[nodiscard]] constexpr std::string_view enum_name(const EnumName<E> (&table)[kCount], E value) {
-  for (const EnumName<E>& row : table) {
-    if (row.value == value) return row.name;
-  }
-  return "?";
-}
 
 /// What kind of value a field holds, and so which JSON it is read from.
 enum class FieldType : std::uint8_t {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "strata/base/fields.h"
+#include "strata/base/field_types.h"
 
 namespace strata {
 

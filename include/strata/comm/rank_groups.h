@@ -10,15 +10,9 @@
 
 #include "strata/comm/collectives.h"
 #include "strata/comm/ranks.h"
+#include "strata/comm/shard_group.h"
 
 namespace strata {
-
-/// Who shards the state together.
-enum class ShardGroup : std::uint8_t {
-  kAll,   ///< all ranks: the least memory
-  kNode,  ///< the ranks of a host: weights are gathered within hosts, and only sums of gradients
-          ///< go from host to host
-};
 
 /// A rank's place in its groups.
 struct GroupPlace {

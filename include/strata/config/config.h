@@ -14,22 +14,23 @@
 #include <vector>
 
 #include "strata/base/dtype.h"
-#include "strata/base/fields.h"
-#include "strata/comm/rank_groups.h"
+#include "strata/base/field_types.h"
+#include "strata/base/file_sources.h"
+#include "strata/comm/shard_group.h"
 #include "strata/config/folder_finders.h"
 #include "strata/config/named_choices.h"
-#include "strata/data/packed_tokens.h"
-#include "strata/device/device.h"
+#include "strata/data/overlong.h"
+#include "strata/device/execution.h"
 #include "strata/model/adapters.h"
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
 #include "strata/model/products.h"
-#include "strata/ops/backend.h"
-#include "strata/ops/preference_formula.h"
+#include "strata/ops/attention_kernels.h"
+#include "strata/ops/preference_rule.h"
 #include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/optimizer_kind.h"
 #include "strata/optimizer/timing.h"
-#include "strata/store/activation_store.h"
+#include "strata/store/boundary_form.h"
 
 // Defaults are the members' initial values; names and help texts are in config_fields.cpp,
 // cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by the planner or off.

@@ -7,17 +7,17 @@
 #include <string_view>
 
 #include "strata/base/dtype.h"
-#include "strata/base/fields.h"
-#include "strata/comm/rank_groups.h"
-#include "strata/data/packed_tokens.h"
-#include "strata/device/device.h"
+#include "strata/base/field_types.h"
+#include "strata/comm/shard_group.h"
+#include "strata/data/overlong.h"
+#include "strata/device/execution.h"
 #include "strata/model/kept_activations.h"
-#include "strata/ops/backend.h"
-#include "strata/ops/preference_formula.h"
+#include "strata/ops/attention_kernels.h"
+#include "strata/ops/preference_rule.h"
 #include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/optimizer_kind.h"
 #include "strata/optimizer/timing.h"
-#include "strata/store/activation_store.h"
+#include "strata/store/boundary_form.h"
 
 namespace strata {
 

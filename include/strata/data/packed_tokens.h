@@ -10,15 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "strata/data/overlong.h"
 #include "strata/data/token_source.h"
 
 namespace strata {
-
-/// What becomes of documents that are longer than a row.
-enum class Overlong : std::uint8_t {
-  kCut,   ///< every row's length of them is a document of its own, and so is what is left
-  kDrop,  ///< they are left out
-};
 
 /// What packing made of a source.
 struct PackingCounts {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "strata/base/function_ref.h"
+#include "strata/device/execution.h"
 #include "strata/device/lane.h"
 #include "strata/device/lane_state.h"
 #include "strata/device/stream.h"
@@ -33,13 +34,6 @@ struct DeviceInfo {
   int driver_version = 0;        ///< CUDA version that the driver offers, as 12080; 0 if unknown
   int runtime_version = 0;       ///< CUDA version of the program's runtime, as 12080
   int capability = 0;            ///< of CUDA devices, 10 * major + minor; 0 if unknown
-};
-
-/// How the lanes of the cpu backend execute. The numbers of a run do not depend on it.
-enum class Execution : std::uint8_t {
-  kEager,     ///< inside the submitting call
-  kThreads,   ///< one thread per lane
-  kShuffled,  ///< one thread takes ready work of random lanes (seeded); finds missing waits
 };
 
 struct DeviceOptions {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/base/fields.h"
+#include "strata/base/field_types.h"
 #include "strata/model/form.h"
 #include "strata/model/spec.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "strata/base/dtype.h"
-#include "strata/base/fields.h"
+#include "strata/base/field_types.h"
 
 namespace strata {
 

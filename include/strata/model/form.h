@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "strata/base/fields.h"
+#include "strata/base/field_types.h"
 
 namespace strata {
 

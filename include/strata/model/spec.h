@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/base/fields.h"
+#include "strata/base/field_types.h"
 #include "strata/model/config.h"
 #include "strata/ops/rope.h"
 #include "strata/ops/swiglu.h"

@@ -13,6 +13,7 @@
 
 #include "strata/base/thread_pool.h"
 #include "strata/device/device.h"
+#include "strata/ops/attention_kernels.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
@@ -24,13 +25,6 @@ enum class BackendKind : std::uint8_t {
 };
 /// Returns "cpu", "cuda" or "dry".
 [[nodiscard]] std::string_view name_of(BackendKind kind);
-
-/// Which kernels compute attention on CUDA.
-enum class AttentionKernels : std::uint8_t {
-  kAuto,      ///< the fastest own kernels that take the device and the shape
-  kPortable,  ///< the own kernels that run on every device
-  kCudnn,     ///< the library cuDNN, for comparison
-};
 
 /// What make_backend needs to know; it takes what concerns its backend.
 struct BackendOptions {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "strata/base/dtype.h"
-#include "strata/base/fields.h"
+#include "strata/base/field_types.h"
 #include "strata/model/layout.h"
 #include "strata/optimizer/optimizer_options.h"
 

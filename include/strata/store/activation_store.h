@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "strata/ops/kernels.h"
+#include "strata/store/boundary_form.h"
 #include "strata/store/spill_ring.h"
 
 namespace strata {
-
-/// This is the form in which spilled boundary activations lie in host memory.
-enum class BoundaryForm : std::uint8_t {
-  kExact,  ///< as they were computed
-  kInt8,   ///< a byte each and a scale per row (QuantizeRows); backward reads nothing else
-};
 
 /// These are the sizes of the boundary activations of a pass, which layers and head read. Boundary
 /// b is the input of layer b, boundary L that of the head; a cell is one sub-batch of one boundary.
