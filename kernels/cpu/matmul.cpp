@@ -68,35 +68,44 @@ struct Operand {
   }
 };
 
+/// Packs kLines lines of `depth` elements beside each other, [k][line], into rows of `width`. What
+/// the lines have at one k is read before it is written, so that it is written by one instruction.
+template <int kLines, class In, class A>
+void pack_lines(const Operand<In>& source, std::int64_t depth, int width, A* to) {
+  for (std::int64_t k = 0; k < depth; ++k, to += width) {
+    A column[kLines];
+    for (int l = 0; l < kLines; ++l) {
+      column[l] = static_cast<A>(source.data[l * source.stride_i + k]);
+      if constexpr (std::same_as<In, E4M3>) column[l] *= A{source.scales[l]};
+    }
+    std::copy_n(column, kLines, to);
+  }
+}
+
 /// Packs `count` lines of `depth` elements into panels of `width` lines, [panel][k][line], with
 /// zeros where a panel has no line.
 template <class In, class A>
 void pack(const Operand<In>& source, std::int64_t count, std::int64_t depth, int width, A* to) {
   constexpr std::int64_t kChunk = 16;  // elements of k, so that a line's cache line is read once
-  constexpr bool kCodes = std::same_as<In, E4M3>;
+  constexpr int kLines = std::same_as<In, A> ? 4 : 1;  // what is widened is so along a line
   for (std::int64_t i = 0; i < count; i += width, to += depth * width) {
     const std::int64_t lines = std::min<std::int64_t>(width, count - i);
-    const In* from = source.data + i * source.stride_i;
     if (lines < width) std::fill_n(to, depth * width, A{0});
-    if (source.stride_i == 1 && !kCodes) {
+    if (source.stride_i == 1 && !std::same_as<In, E4M3>) {
       for (std::int64_t k = 0; k < depth; ++k) {
-        const In* column = from + k * source.stride_k;
+        const In* column = source.data + i + k * source.stride_k;
         for (std::int64_t l = 0; l < lines; ++l) to[k * width + l] = static_cast<A>(column[l]);
       }
       continue;
     }
-    for (std::int64_t k0 = 0; k0 < depth; k0 += kChunk) {
-      const std::int64_t k1 = std::min(k0 + kChunk, depth);
-      for (std::int64_t l = 0; l < lines; ++l) {
-        const In* line = from + l * source.stride_i;
-        if constexpr (kCodes) {
-          const A line_scale{source.scales[i + l]};
-          for (std::int64_t k = k0; k < k1; ++k) {
-            to[k * width + l] = static_cast<A>(line[k]) * line_scale;
-          }
-        } else {
-          for (std::int64_t k = k0; k < k1; ++k) to[k * width + l] = static_cast<A>(line[k]);
-        }
+    for (std::int64_t k = 0; k < depth; k += kChunk) {
+      const std::int64_t some = std::min(kChunk, depth - k);
+      std::int64_t l = 0;
+      for (; l + kLines <= lines; l += kLines) {
+        pack_lines<kLines>(source.from(i + l, k), some, width, to + k * width + l);
+      }
+      for (; l < lines; ++l) {
+        pack_lines<1>(source.from(i + l, k), some, width, to + k * width + l);
       }
     }
   }
