@@ -454,12 +454,21 @@ TEST_CASE("single queries over a cache follow the formula", "[ops]") {
 }
 
 TEST_CASE("single queries over int8 keys and values follow the formula", "[ops]") {
+  Backend backend = cpu_backend(2);
+  OpRunner runner(backend);
+  for (const AttentionCase& c : decode_cases()) {
+    for (const DType dtype : kComputeTypes) {
+      check_attend_int8_kv(runner, dtype, c, accumulator_of(dtype));
+    }
+  }
+}
+
+TEST_CASE("they have the same bits over int8 with any number of threads", "[ops]") {
   with_threads([](OpRunner& runner) {
     std::vector<Outputs> outputs;
     for (const AttentionCase& c : decode_cases()) {
-      for (const DType dtype : kComputeTypes) {
-        outputs.push_back(check_attend_int8_kv(runner, dtype, c, accumulator_of(dtype)));
-      }
+      if (c.head_dim > 12) continue;  // the smaller ones; threads do not see the head dim
+      outputs.push_back(check_attend_int8_kv(runner, DType::kF32, c, DType::kF32));
     }
     return outputs;
   });
