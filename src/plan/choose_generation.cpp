@@ -124,11 +124,13 @@ class Search {
     if (!on_device && best_on_device_) vary_sweeps(tried, best_on_device_->way);
   }
 
-  /// Returns the best of those that came out best, each predicted with care.
+  /// Returns the best of those that came out best, of which those that may be it are predicted with
+  /// care.
   [[nodiscard]] GenerationChoice winner() {
     GenerationChoice winner;
     double most = 0;
     for (const Finalist& f : finalists_) {
+      if (f.score < kClearlySlower * kClearlySlower * finalists_.front().score) break;
       const GenerationPrediction p = predict_generation(f.setup, wish_.load, device_);
       records_ += p.records;
       const double score = p.tokens_per_s / worth_of(f.way);
@@ -143,7 +145,8 @@ class Search {
  private:
   /// Twice as many sequences have to bring at least this for still more to be tried.
   static constexpr double kWorthMore = 1.05;
-  static constexpr std::size_t kFewer = 2;  ///< numbers below those that do not fit
+  static constexpr double kClearlySlower = 0.95;  ///< a prediction with little effort errs by less
+  static constexpr std::size_t kFewer = 2;        ///< numbers below those that do not fit
   static constexpr std::size_t kFinalists = 8;
 
   /// Returns so many times as fast as others a way has to be: the usual sweeps were measured most,
@@ -166,16 +169,21 @@ class Search {
 
   /// Tries keys and values on the device, and on the host with more sequences than fit there.
   /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
-  /// the host they leave room for weights, whatever the number.
+  /// the host they leave room for weights, whatever the number. The link fetches while the host
+  /// attends, and a layer waits for the slower of them: where more that is fetched is clearly
+  /// slower, still more is slower yet.
   void try_ways(const std::vector<std::int64_t>& tried) {
     std::size_t fit = 0;  // so many of the numbers
     while (fit < tried.size() && attempt(tried[fit], {.keys_on_device = true})) ++fit;
     if (budget_.device_is_host) return;
-    upwards(std::span(tried).subspan(fit), {});
     const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
+    double most = 0;
     for (const double fetched : {0.0, 0.125, 0.25, 0.375, 0.5}) {
-      upwards(attended, {.host_attention = true, .fetched = fetched});
+      const double rate = upwards(attended, {.host_attention = true, .fetched = fetched});
+      if (rate > 0 && rate < kClearlySlower * most) return;
+      most = std::max(most, rate);
     }
+    upwards(std::span(tried).subspan(fit), {});
   }
 
   /// Tries shares of fetched layers between those that were tried, where link and host both attend.
@@ -231,19 +239,24 @@ class Search {
   }
 
   /// Tries numbers of sequences as long as more of them are worth it, and the last, which may be
-  /// all of the load and then leaves none for a last round of a few.
-  void upwards(std::span<const std::int64_t> tried, const Way& way) {
+  /// all of the load and then leaves none for a last round of a few. Returns the most predicted
+  /// tokens per second.
+  double upwards(std::span<const std::int64_t> tried, const Way& way) {
     std::map<std::int64_t, double> rates;
+    double most = 0;
     for (const std::int64_t sequences : tried) {
       const std::optional<double> rate = attempt(sequences, way);
-      if (!rate) return;  // nor will more of them fit
+      if (!rate) break;  // nor will more of them fit
+      most = std::max(most, *rate);
       const auto half = rates.upper_bound(sequences / 2);
       if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) {
-        if (sequences != tried.back()) attempt(tried.back(), way);
-        return;
+        if (sequences == tried.back()) break;
+        most = std::max(most, attempt(tried.back(), way).value_or(0));
+        break;
       }
       rates[sequences] = *rate;
     }
+    return most;
   }
 
   /// Returns the predicted tokens per second, or nothing if so many do not fit.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "predict/paper_generation.h"
 #include "predict/paper_machines.h"
@@ -144,19 +145,25 @@ TEST_CASE("as many sequences are chosen as leave the weights on the device") {
   }
 }
 
-TEST_CASE("a choice records a bounded number of submissions, also for the largest model",
+TEST_CASE("a choice records a bounded number of submissions, by the layers of the model",
           "[long]") {
-  const RunConfig config = config_file("llama-70b.json");
-  const GenerationWish wish{.needs = {.compute = DType::kBF16, .context = 1024},
-                            .sequences = {},
-                            .load = {.sequences = 512, .prompt_tokens = 512, .drawn_tokens = 512}};
-  Budget budget;
-  budget.device_limit = 80 * kGiB;
-  const GenerationChoice choice =
-      choose_generation(config.model.llama, wish, budget, {"NVIDIA H200"});
-  CHECK(choice.records >= choice.prediction.records);
-  CHECK(choice.records < 40'000'000);  // a processor records some five million in a second
-  CHECK(choice.prediction.tokens_per_s > 0);
+  for (const std::int64_t layers : {8, 16}) {
+    CAPTURE(layers);
+    const RunConfig config =
+        config_file("llama-70b.json", {"model.num_hidden_layers=" + std::to_string(layers)});
+    const GenerationWish wish{
+        .needs = {.compute = DType::kBF16, .context = 1024},
+        .sequences = {},
+        .load = {.sequences = 512, .prompt_tokens = 512, .drawn_tokens = 512}};
+    Budget budget;
+    budget.device_limit = static_cast<std::size_t>(layers + 4) * kGiB;  // as 84 GiB for all 80
+    const GenerationChoice choice =
+        choose_generation(config.model.llama, wish, budget, {"NVIDIA H200"});
+    CHECK(choice.records >= choice.prediction.records);
+    // A processor records some five million in a second.
+    CHECK(choice.records < 400'000 * static_cast<std::size_t>(layers));
+    CHECK(choice.prediction.tokens_per_s > 0);
+  }
 }
 
 TEST_CASE("sweeps are as short as the weights of a 70B need, however many sequences are wished",
