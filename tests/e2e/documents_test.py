@@ -5,8 +5,8 @@ there nor fails nor runs does not exist, so a page can have no command that nobo
 its own, and docs/measurements shows what was typed on the days and GPUs that its pages name.
 
 What is typed stays the same, but `train` and `bench` take a model of 0.2 million parameters where a page names a large
-one of configs/, suites have three rows of it, and `tune` takes a GPU that is not here, or measures on the CPU. sbatch
-and srun are stand-ins that run what they are given.
+one of configs/, suites have three rows of it and loads a dozen prompts. `tune` takes a GPU that is not here and four
+layers, or measures small steps on the CPU. sbatch and srun are stand-ins that run what they are given.
 
   documents_test.py STRATA ROOT [PAGE]...    exit code 77 if there is no mpirun
 """
@@ -56,6 +56,7 @@ NOT_RUN = {
     "pip install huggingface_hub": "fetches a model of others, which takes gigabytes and a licence",
     "hf download": "fetches a model of others, which takes gigabytes and a licence",
     "tests/model/compare_config_keys.py": "needs PyTorch, which takes gigabytes",
+    "CUDA_VISIBLE_DEVICES= strata doctor --self-test": "without a GPU it is a command above it",
     "chromium --headless": "tests/report/browser_test.py opens a page in Chromium",
     "pngquant": "makes a picture smaller by a program of others",
 }
@@ -102,12 +103,14 @@ case " $* " in *" --list "*) ;; " train "*|" bench "*)
     case ${words[i]} in
       configs/llama-*|configs/suites/*) words[i]=tiny/${words[i]#configs/} ;;
       data.sequence_length=4096) words[i]=data.sequence_length=512 ;;
+      --prompts) words[i + 1]=12 ;;
       tuned.json) words+=(--set run.steps=1 --set optimizer.warmup_steps=0) ;;
     esac
   done ;;
-" tune "*" --gpu "*|" tune "*" --backend "*) ;;
-" tune "*" --measure "*) words+=(--backend cpu --set run.dtype=bf16 --tokens 4096) ;;
-" tune "*) words+=(--gpu H200 --host-memory 100GiB) ;;
+" tune "*" --gpu "*) words+=(--set model.num_hidden_layers=4) ;;
+" tune "*" --backend "*) ;;
+" tune "*" --measure "*) words+=(--backend cpu --set run.dtype=bf16 --set data.sequence_length=512 --tokens 1024) ;;
+" tune "*) words+=(--gpu H200 --host-memory 100GiB --tokens 4096) ;;
 esac
 [ -z "${ENDLESS:-}" ] || words+=(--set run.steps=1000000000)
 case "${WAS_ENDLESS:-} $* " in "1 "*" --resume "*) words+=(--allow run.steps) ;; esac
@@ -169,7 +172,7 @@ def make_tools(folder, strata, root):
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
     config = json.loads((root / "configs/quickstart.json").read_text())
-    config["run"].update(steps=200, output="runs/tiny")
+    config["run"].update(steps=40, output="runs/tiny")
     config["model"].update(vocab_size=512, hidden_size=64, intermediate_size=176, max_position_embeddings=2048)
     config["data"] = {"sequence_length": 128}
     config["schedule"] = {"rows": 2, "sub_batches": 1}
