@@ -105,7 +105,7 @@ TEST_CASE("a step has the rows that it is to have on any ranks, also where a ran
 }
 
 TEST_CASE("any number of ranks, sharing the state in any way, trains as one rank does", "[long]") {
-  constexpr std::int64_t kMany = 20;
+  constexpr std::int64_t kMany = 6;
   for (const Numbers& numbers : {kPlain, kTiedPasses}) {
     for (const Placement& placement : placements_of(numbers)) {
       check_alike(numbers, placement, {{2, 0}, {3, 0}, {4, 0}, {2, 1}, {4, 2}}, kMany);
