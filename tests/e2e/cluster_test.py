@@ -83,10 +83,12 @@ def live_ranks():
     for process in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (process / "cmdline").read_text().split("\0")
+            if arguments[0] != str(STRATA):
+                continue
             variables = dict(v.split("=", 1) for v in (process / "environ").read_text().split("\0") if "=" in v)
         except OSError:  # it ends just now
             continue
-        if arguments[0] == str(STRATA) and "PMIX_RANK" in variables:
+        if "PMIX_RANK" in variables:
             found.append((int(process.name), int(variables["PMIX_RANK"]), arguments))
     return found
 

@@ -92,7 +92,7 @@ def wait_for(what, condition):
     while time.monotonic() < end:
         if found := condition():
             return found
-        time.sleep(0.02)
+        time.sleep(0.1)  # conditions read many files, or start a program of SLURM's
     raise TimeoutError(f"after {HANGS_S} s still not: {what}")
 
 
@@ -108,7 +108,9 @@ class TwoHosts:
         (STATE / "remote_shell").write_text(REMOTE_SHELL)
         (STATE / "remote_shell").chmod(0o755)
         (STATE / "tmp").mkdir()
-        os.environ |= {"SLURM_CONF": str(STATE / "slurm.conf"), "TMPDIR": str(STATE / "tmp")}
+        # mpirun has ranks that wait give way to others where there are fewer cores than ranks; srun has to be told.
+        os.environ |= {"SLURM_CONF": str(STATE / "slurm.conf"), "TMPDIR": str(STATE / "tmp"),
+                       "OMPI_MCA_mpi_yield_when_idle": "1"}
         self._started = []
         self._init = {host: self._start_host(host) for host in ADDRESSES}
         self._lay_cable()
