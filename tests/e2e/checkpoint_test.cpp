@@ -67,10 +67,10 @@ int kill_at_calls(long first, long stride, Disk disk = Disk::kHere) {
 /// kills come after it has saved a few times since it went on, so that they hit its work on every
 /// machine; the others come at any time, and so at its beginning as well.
 int kill_at_moments(unsigned seed, int wanted) {
-  constexpr long kSteps = 400;
+  constexpr long kSteps = 160;
   const Folder folder;
   const std::string steps =
-      "--set checkpoint.every_steps=5 --set run.steps=" + std::to_string(kSteps);
+      "--set checkpoint.every_steps=2 --set run.steps=" + std::to_string(kSteps);
   REQUIRE(strata(folder, train_short(folder, "reference", steps)).code == 0);
   std::minstd_rand random(seed);
   int kills = 0;
