@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs every command of docs/cookbook.md, in the order of the page, as a user would in the root of the repository, and
-looks at what came of it. STRATA_TINY=1 makes the examples small, and configs/llama-1.3b.json is replaced by a model of
-the same keys that two cores train in seconds; nothing else is changed. `sbatch` is a stand-in that runs the tasks of an
-array one after the other.
+looks at what came of it. STRATA_TINY=1 makes the examples small, configs/llama-1.3b.json is replaced by a model of the
+same keys that two cores train in seconds, and configs/llama-7b.json, for which the page plans, keeps four layers;
+nothing else is changed. `sbatch` is a stand-in that runs the tasks of an array one after the other.
 
   cookbook_test.py STRATA ROOT    exit code 77 if there is no mpirun
 """
@@ -63,6 +63,9 @@ def prepare(folder, root, strata):
     config["schedule"] = {"rows": 2, "sub_batches": 1}
     config["optimizer"]["warmup_steps"] = 2
     (folder / "configs/llama-1.3b.json").write_text(json.dumps(config))
+    planned = json.loads((root / "configs/llama-7b.json").read_text())
+    planned["model"]["num_hidden_layers"] = 4
+    (folder / "configs/llama-7b.json").write_text(json.dumps(planned))
 
     (folder / "texts").mkdir()
     for i in range(120):
