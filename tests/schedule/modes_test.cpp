@@ -306,6 +306,8 @@ TEST_CASE("every mode of speculative updates trains as its plain run does", "[lo
   CHECK(3 * check_modes(modes, {.steps = 4}) == std::ssize(modes));
 }
 
+namespace {
+
 void check_families(Rows rows) {
   check_modes(of_richest_family(state_modes()), {rows, kFamilyStride, 2});
 }
@@ -321,6 +323,8 @@ void check_adapters(Rows rows) {
   check_modes(with_adapters(state_modes()), {rows, kAdapterStride, 2});
   check_modes(over(Form::kNf4, with_adapters(state_modes())), {rows, 2 * kAdapterStride, 2});
 }
+
+}  // namespace
 
 TEST_CASE("modes of a model with windows and all norms train as their plain runs", "[long]") {
   check_families(Rows::kSomeOthers);
