@@ -16,7 +16,10 @@ target_include_directories(strata_options INTERFACE ${PROJECT_SOURCE_DIR}/includ
 if(STRATA_SANITIZE)
   target_compile_options(strata_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STRATA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
-  target_link_options(strata_options INTERFACE -fsanitize=${STRATA_SANITIZE})
+  # At a fixed place: what sanitizers write down of each check and each global holds a million addresses, which every
+  # start of a program would relocate, and whose pages its leak checker would read as written ones.
+  target_link_options(strata_options INTERFACE -fsanitize=${STRATA_SANITIZE}
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
 endif()
 
 # What most sources include: to read it takes longer than the rest of many a source.
