@@ -91,7 +91,7 @@ set(STRATA_TEST_HANGS_S 3600)
 # strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA] [COMPUTES]): a Catch2 program and
 # its ctest entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
 # <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is
-# nothing to see. One that COMPUTES much itself, as references of operators do, is optimised in every build.
+# nothing to see, nor [numbers], of steps whose threads other tests show it. One that COMPUTES much itself, as references of operators do, is optimised in every build.
 # scripts/test_gpu.py runs the cases of <name>_cuda each by itself; the target cuda_tests builds what it needs.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA;COMPUTES" "" "SOURCES;DEPENDS;LABELS")
@@ -106,7 +106,7 @@ function(strata_test name)
   endif()
   set(fast "~[slow]~[long]~[mpi]~[cuda]")
   if(STRATA_SANITIZE STREQUAL "thread")
-    string(APPEND fast "~[one_thread]")
+    string(APPEND fast "~[one_thread]~[numbers]")
   endif()
   add_test(NAME ${name} COMMAND ${name} "${fast}")
   set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})

@@ -196,7 +196,8 @@ void check_bytes(const std::string& content, const SafetensorsFile& file, const 
 
 }  // namespace
 
-TEST_CASE("any number of ranks writes the same files, which hold every element in its place") {
+TEST_CASE("any number of ranks writes the same files, which hold every element in its place",
+          "[one_thread]") {
   const ScratchFolder folder;
   const auto saved = [&](const std::string& content) {
     std::ofstream(folder.path() / "file", std::ios::binary) << content;

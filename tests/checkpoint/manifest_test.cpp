@@ -189,7 +189,7 @@ TEST_CASE("a manifest is an object for any reader of JSON") {
   CHECK(json.contains("xxh3"));
 }
 
-TEST_CASE("a manifest with any one bit flipped is refused") {
+TEST_CASE("a manifest with any one bit flipped is refused", "[one_thread]") {
   const std::string text = example().to_string();
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -243,7 +243,8 @@ TEST_CASE("a run does not pass over a checkpoint of a later format, which is not
   CHECK(skipped.empty());
 }
 
-TEST_CASE("fields that are missing, unknown, given twice or of another kind are named") {
+TEST_CASE("fields that are missing, unknown, given twice or of another kind are named",
+          "[one_thread]") {
   const Json whole = json_of(example());
   for (const auto& [key, value] : whole.items()) {
     INFO(key);

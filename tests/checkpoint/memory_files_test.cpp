@@ -162,7 +162,7 @@ TEST_CASE(
   CHECK_FALSE(is_safe(3));
 }
 
-TEST_CASE("writes are torn at sectors, and lengths may be lost") {
+TEST_CASE("writes are torn at sectors, and lengths may be lost", "[one_thread]") {
   MemoryFiles files;
   const auto writer = files.create("/a");
   writer->reserve(4096);
@@ -289,7 +289,8 @@ TEST_CASE("a crashed state is a disk of its own, and can be crashed again") {
   CHECK(states(*crashed) == States{"b=1", "b=2"});
 }
 
-TEST_CASE("random changes: no crash loses what was synchronised, nor invents anything") {
+TEST_CASE("random changes: no crash loses what was synchronised, nor invents anything",
+          "[one_thread]") {
   // Files are written once with their name's own contents, so every state can be judged by itself.
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     MemoryFiles files("/r");

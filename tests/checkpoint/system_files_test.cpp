@@ -357,7 +357,8 @@ TEST_CASE("a sync waits for a thread that was told of the file's error and has n
   CHECK_THAT(io_error_of([&] { writer->sync(); }), ContainsSubstring("Input/output error"));
 }
 
-TEST_CASE("not more than some tens of MiB wait for the disk, of all files together") {
+TEST_CASE("not more than some tens of MiB wait for the disk, of all files together",
+          "[one_thread]") {
   const ScratchFolder scratch;
   Script script;
   const auto files = scripted(script);

@@ -127,7 +127,8 @@ TEST_CASE("one rank and two count the same") {
   }
 }
 
-TEST_CASE("counting what e4m3 loses changes no bit, and steps that do not count submit the same") {
+TEST_CASE("counting what e4m3 loses changes no bit, and steps that do not count submit the same",
+          "[numbers]") {
   for (const Products products : {Products::kFp8, Products::kFp8All}) {
     RunConfig config = one_step(products);
     config.run.steps = 3;

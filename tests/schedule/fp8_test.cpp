@@ -138,7 +138,7 @@ Rounds rounds_of(const RunConfig& config, std::int64_t but_in = 0, std::int64_t 
 
 }  // namespace
 
-TEST_CASE("steps in e4m3 have the bits of steps in bf16 whose operands were rounded") {
+TEST_CASE("steps in e4m3 have the bits of steps in bf16 whose operands were rounded", "[numbers]") {
   for (const Products products : {Products::kFp8, Products::kFp8All}) {
     for (const KeepLevel level :
          {KeepLevel::kRecompute, KeepLevel::kAttentionOut, KeepLevel::kFull}) {
@@ -154,7 +154,8 @@ TEST_CASE("steps in e4m3 have the bits of steps in bf16 whose operands were roun
   }
 }
 
-TEST_CASE("so they have with all norms, biases and multipliers, and without some norms") {
+TEST_CASE("so they have with all norms, biases and multipliers, and without some norms",
+          "[numbers]") {
   const auto check = [](RunConfig config) {
     for (const Products products : {Products::kFp8, Products::kFp8All}) {
       config.run.products = products;
@@ -173,7 +174,7 @@ TEST_CASE("so they have with all norms, biases and multipliers, and without some
   check(olmo);
 }
 
-TEST_CASE("what run.products_bf16 names stays as it is in bf16") {
+TEST_CASE("what run.products_bf16 names stays as it is in bf16", "[numbers]") {
   RunConfig config = bf16_config();
   const LlamaConfig& m = config.model.llama;
   const RunResult plain = run_tiny(config);

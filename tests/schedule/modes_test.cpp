@@ -160,6 +160,7 @@ int check_modes(const std::vector<Mode>& modes, const Sample& sample) {
     if (!modes[number].name.starts_with(sample.timing)) continue;
     INFO(modes[number].name);
     Mode mode = hardened(modes[number], number);
+    if (kThreadsWatched && mode.config.debug.execution != Execution::kThreads) continue;
     mode.config.run.steps = std::min(mode.config.run.steps, sample.steps);
     const Mode plain = plain_mode(mode);
     const std::string key = config_hash(plain.config) + " " + std::to_string(plain.ranks);
@@ -243,7 +244,7 @@ TEST_CASE("training changes the weights and every norm is positive") {
   }
 }
 
-TEST_CASE("the loss falls when the same rows are seen again") {
+TEST_CASE("the loss falls when the same rows are seen again", "[numbers]") {
   RunConfig config = tiny_config();
   config.run.steps = 60;
   config.model.llama.vocab_size = 11;
@@ -363,7 +364,7 @@ TEST_CASE("every mode of deferred units and rings trains as its plain run does",
   check_modes(update_modes(), {Rows::kOthers, kUpdateStride});
 }
 
-TEST_CASE("every kind of wait of a mode is found as a race when it is left out") {
+TEST_CASE("every kind of wait of a mode is found as a race when it is left out", "[one_thread]") {
   const std::vector<Mode> modes = state_modes();
   std::set<WaitFor> found;
   const auto omit = [&](const Mode& mode, WaitFor why) {

@@ -197,7 +197,7 @@ double final_loss(const RunConfig& config, const Words& words) {
 
 }  // namespace
 
-TEST_CASE("the first update with rounded moments is that with f32 moments") {
+TEST_CASE("the first update with rounded moments is that with f32 moments", "[numbers]") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const RunConfig config = with_steps(base_config(dtype), 1);
     const RunResult exact = run_tiny(with_moments(config, DType::kF32));
@@ -206,7 +206,8 @@ TEST_CASE("the first update with rounded moments is that with f32 moments") {
   }
 }
 
-TEST_CASE("the second update with bf16 moments is apart by what their rounding can do") {
+TEST_CASE("the second update with bf16 moments is apart by what their rounding can do",
+          "[numbers]") {
   // Weights, and so the gradients of both steps, are still equal: the updates are apart by what one
   // rounding of m and v does, of less than one part in 2^7.
   const RunConfig two = with_steps(base_config(DType::kF32), 2);
@@ -243,7 +244,7 @@ TEST_CASE("the second update with bf16 moments is apart by what their rounding c
   CHECK(apart > elements / 2);
 }
 
-TEST_CASE("moments are rounded by the same bits on any number of ranks") {
+TEST_CASE("moments are rounded by the same bits on any number of ranks", "[numbers]") {
   for (const auto& [dtype, moments] :
        {std::pair{DType::kF32, DType::kBF16}, std::pair{DType::kBF16, DType::kBF16},
         std::pair{DType::kF32, kMomentCode}, std::pair{DType::kBF16, kMomentCode}}) {

@@ -56,7 +56,8 @@ bool moves_cell(const Recorder& r, std::size_t record) {
 
 }  // namespace
 
-TEST_CASE("waits that protect spilled cells and boundaries in int8 are found when left out") {
+TEST_CASE("waits that protect spilled cells and boundaries in int8 are found when left out",
+          "[one_thread]") {
   for (const WaitFor omitted : {WaitFor::kFilled, WaitFor::kReuse}) {
     for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
       RunConfig config = spilling_config();

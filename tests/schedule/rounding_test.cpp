@@ -206,7 +206,8 @@ TEST_CASE("every split of the rows gives the plain run's numbers to rounding", "
   }
 }
 
-TEST_CASE("over several steps other orders of sums stay within the rounding of the dtype") {
+TEST_CASE("over several steps other orders of sums stay within the rounding of the dtype",
+          "[numbers]") {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
     INFO(std::string(name_of(dtype)));
     const RunConfig base = smooth_config(dtype);
@@ -278,7 +279,8 @@ TEST_CASE("in int8 forward and its loss are exact") {
   CHECK(unclipped.weights.at("lm_head.weight") == run_tiny(c).weights.at("lm_head.weight"));
 }
 
-TEST_CASE("gradients through boundaries in int8 err in proportion to what int8 rounds off") {
+TEST_CASE("gradients through boundaries in int8 err in proportion to what int8 rounds off",
+          "[numbers]") {
   // The yardstick is measured: how far the run in bf16 is from that in f64. There layer inputs are
   // rounded too, and everything else besides. Errors of gradients grow in proportion to first
   // order.
@@ -299,7 +301,8 @@ TEST_CASE("gradients through boundaries in int8 err in proportion to what int8 r
   CHECK(int8.norms <= kRoom * ratio * bf16.changes);
 }
 
-TEST_CASE("losses and gradients err in proportion to what products in e4m3 round off") {
+TEST_CASE("losses and gradients err in proportion to what products in e4m3 round off",
+          "[numbers]") {
   // The yardstick is the run in bf16 again, whose numbers have 8 significant bits where codes have
   // 4. It rounds all that products read, and more. Losses are means over tokens, whose errors may
   // cancel in a run, so they are compared over steps that see ever other tokens.

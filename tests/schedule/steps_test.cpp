@@ -263,7 +263,7 @@ TEST_CASE("a step without valid targets has no gradient and no update") {
   CHECK(all_masters(engine) == before);
 }
 
-TEST_CASE("the norm reported is that of the gradient that was applied, bit for bit") {
+TEST_CASE("the norm reported is that of the gradient that was applied, bit for bit", "[numbers]") {
   for (const std::int64_t passes : {1, 2}) {  // taken by the device, and by the host
     for (const auto& [dtype, gradient] : {std::pair{DType::kF64, DType::kF32},
                                           {DType::kBF16, DType::kF32},

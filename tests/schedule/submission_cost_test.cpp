@@ -48,7 +48,7 @@ RunConfig sized(RunConfig config, std::int64_t layers, std::int64_t cells) {
 
 }  // namespace
 
-TEST_CASE("what a cell costs to submit does not grow with the number of cells") {
+TEST_CASE("what a cell costs to submit does not grow with the number of cells", "[one_thread]") {
   struct Case {
     std::string name;
     /// Changes a config of so many layers and sub-batches.

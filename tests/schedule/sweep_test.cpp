@@ -371,7 +371,7 @@ TEST_CASE("a sweep in which nothing is drawn adds to keys and values alone") {
   CHECK(std::abs(rig.losses[0].back() - expected.at(8)) < kRounding);
 }
 
-TEST_CASE("a wait of a sweep that is left out is found as a race") {
+TEST_CASE("a wait of a sweep that is left out is found as a race", "[one_thread]") {
   for (const WaitFor wait :
        {WaitFor::kFilled, WaitFor::kReuse, WaitFor::kArrived, WaitFor::kTaken}) {
     Rig rig({.resident_units = 0, .kv_slots = 1, .fetched_layers = 1},

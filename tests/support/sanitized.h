@@ -19,6 +19,13 @@ namespace strata::test {
 
 inline constexpr bool kSanitized = STRATA_TESTS_SANITIZED != 0;
 
+/// Whether threads are watched: only what several of them do can show a race.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadsWatched = true;
+#else
+inline constexpr bool kThreadsWatched = false;
+#endif
+
 /// Returns how many of `all` cases of one kind to try, where their number finds wrong answers: all
 /// of them, or a tenth under sanitizers, as the same tests run without them.
 constexpr std::size_t draws(std::size_t all) { return kSanitized ? all / 10 : all; }
