@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -105,7 +106,8 @@ std::string written_by(const StateFile& file, BlockId id, const Block& block, in
       REQUIRE(slice.end <= file.bytes);
       // What is written twice stays marked.
       const std::uint64_t bytes = slice.end - slice.begin;
-      const bool again = writes.find_first_not_of('\0', slice.begin) < slice.end;
+      const auto before = std::string_view(writes).substr(slice.begin, bytes);
+      const bool again = before.find_first_not_of('\0') != std::string_view::npos;
       writes.replace(slice.begin, bytes, bytes, again ? '\2' : '\1');
       content.replace(slice.begin, bytes, bytes, '\0');
       for (const FileRun& run : slice.runs) {
