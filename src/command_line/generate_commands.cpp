@@ -243,9 +243,13 @@ CLI::Option& add_kv_dtype(CLI::App& command, KvDType& kept) {
               ->type_name("auto|int8");
 }
 
-void add_generate_commands(CLI::App& app, Action& action) {
+void add_generate_command(CLI::App& app, Action& action) {
   add_generate(app, std::make_shared<GenerateOptions>(), action);
+}
+void add_chat_command(CLI::App& app, Action& action) {
   add_chat(app, std::make_shared<ChatOptions>(), action);
+}
+void add_evaluate_command(CLI::App& app, Action& action) {
   add_evaluate(app, std::make_shared<EvaluateOptions>(), action);
 }
 

@@ -5,12 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command_line/command_tree.h"
@@ -25,6 +27,26 @@
 
 namespace strata {
 namespace {
+
+/// Sub-commands that are declared together.
+struct CommandGroup {
+  std::array<std::string_view, 5> names;  ///< of those that need no others
+  void (*add)(CLI::App& app, Action& action);
+};
+constexpr CommandGroup kCommandGroups[] = {
+    {{"train"}, add_train_command},
+    {{"plan"}, add_plan_command},
+    {{"tune"}, add_tune_command},
+    {{"bench"}, add_bench_command},
+    {{"config-help", "config-schema"}, add_config_commands},
+    {{"tokenize", "tokenizer"}, add_token_commands},
+    {{"models", "inspect", "export", "import", "chat-template"}, add_model_commands},
+    {{"generate"}, add_generate_command},
+    {{"chat"}, add_chat_command},
+    {{"evaluate"}, add_evaluate_command},
+    {{}, add_help_commands},  // describe all others
+    {{"report"}, add_report_commands},
+    {{"doctor"}, add_doctor_commands}};
 
 /// Prints why the program ends and returns its exit code.
 int fail(const Failure& failure) {
@@ -88,7 +110,7 @@ int run_program(int argc, char** argv) {
     app.set_version_flag(
         "--version", [] { return describe(build_info(), parquet_support()); },
         "Print version, commit and what was built in");
-    add_all_commands(app, action);
+    add_commands(app, action, arguments.empty() ? "" : arguments[0]);
     if (!arguments.empty() && arguments[0] == "complete") {
       std::cout << completion_for(app, std::span(arguments).subspan(1));
       return 0;
@@ -111,15 +133,15 @@ bool output_arrived() {
 }  // namespace
 
 void add_all_commands(CLI::App& app, Action& action) {
-  add_run_commands(app, action);
-  add_bench_command(app, action);
-  add_config_commands(app, action);
-  add_token_commands(app, action);
-  add_model_commands(app, action);
-  add_generate_commands(app, action);
-  add_help_commands(app, action);
-  add_report_commands(app, action);
-  add_doctor_commands(app, action);
+  for (const CommandGroup& group : kCommandGroups) group.add(app, action);
+}
+
+void add_commands(CLI::App& app, Action& action, std::string_view name) {
+  for (const CommandGroup& group : kCommandGroups) {
+    const bool has = std::ranges::find(group.names, name) != group.names.end();
+    if (has && !name.empty()) return group.add(app, action);
+  }
+  add_all_commands(app, action);
 }
 
 int run_command_line(int argc, char** argv) {

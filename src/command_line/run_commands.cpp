@@ -135,11 +135,14 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
 
 }  // namespace
 
-void add_run_commands(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<RunArguments>();
-  add_train(app, options, action);
-  add_plan(app, options, action);
-  add_tune(app, options, action);
+void add_train_command(CLI::App& app, Action& action) {
+  add_train(app, std::make_shared<RunArguments>(), action);
+}
+void add_plan_command(CLI::App& app, Action& action) {
+  add_plan(app, std::make_shared<RunArguments>(), action);
+}
+void add_tune_command(CLI::App& app, Action& action) {
+  add_tune(app, std::make_shared<RunArguments>(), action);
 }
 
 }  // namespace strata

@@ -1,0 +1,55 @@
+// Tests that a program told its command by name declares that command as one that has all of them.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "command_line/sub_commands.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// Returns what is said of a command, its options and all that is below it.
+std::string texts_of(const CLI::App& command) {
+  std::string text = command.get_name() + ": " + command.get_description() + '\n';
+  for (const CLI::Option* option : command.get_options()) {
+    text += option->get_name(true, true) + ' ' + option->get_type_name() + ": " +
+            option->get_description() + '\n';
+  }
+  for (const CLI::App* inner : command.get_subcommands({})) text += texts_of(*inner);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a command that is named is declared as beside all others, with few of them") {
+  CLI::App all("strata");
+  Action action;
+  add_all_commands(all, action);
+  int alone = 0;
+  for (const std::string& name : names_of(all)) {
+    INFO(name);
+    CLI::App app("strata");
+    add_commands(app, action, name);
+    const std::vector<std::string> names = names_of(app);
+    REQUIRE(std::ranges::count(names, name) == 1);
+    CHECK(texts_of(*app.get_subcommand(name)) == texts_of(*all.get_subcommand(name)));
+    alone += names.size() <= 5 ? 1 : 0;
+  }
+  CHECK(alone >= 17);  // not those that describe the others
+  for (const char* name : {"", "--help", "trian"}) {
+    INFO(name);
+    CLI::App app("strata");
+    add_commands(app, action, name);
+    CHECK(names_of(app) == names_of(all));
+  }
+}
+
+}  // namespace strata
