@@ -2,10 +2,9 @@
 # and configs to begin with. STRATA_PORTABLE also installs the libraries that the program needs, so that it runs on
 # machines that have none of them but glibc; what belongs to a machine stays its own (docs/installing.md).
 
-# Libraries that the system does not know are found where they were linked, before it is installed as well: CMake would
-# pad the list of their folders with empty names, for which the loader looks into the current folder.
+# Libraries that the system does not know are found where they were linked.
 if(NOT STRATA_PORTABLE)
-  set_target_properties(strata PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
+  set_target_properties(strata PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 endif()
 install(TARGETS strata)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
