@@ -129,10 +129,10 @@ TEST_CASE("what a row holds besides texts is what JSON has for it") {
   const auto lines = lines_of_parquet(file, {.field = "documents"});
   CHECK(read_stream(*lines, file, kMiB) ==
         R"({"documents":[{"whole":9223372036854775807,"part":0.1,"small":255,"yes":true,)"
-        R"("names":{"a \"b\"":1,"c":null},"pair":[1,-1],"day":"1970-01-01"}]})"
+        R"("names":{"a \"b\"":1,"c":null},"pairs":[[1,-1],[2,0]],"day":"1970-01-01"}]})"
         "\n{\"documents\":[null]}\n"
         R"({"documents":[{"whole":-9223372036854775808,"part":3.0,"small":0,"yes":false,)"
-        R"("names":{},"pair":[0,0],"day":"2022-01-08"}]})"
+        R"("names":{},"pairs":[],"day":"2022-01-08"}]})"
         "\n{\"documents\":[{\"part\":null}]}\n{\"documents\":[{\"part\":1e+300}]}\n");
   CHECK(lines->consumed() == std::filesystem::file_size(file));
 }
