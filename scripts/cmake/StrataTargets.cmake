@@ -20,6 +20,12 @@ if(STRATA_SANITIZE)
   # start of a program would relocate, and whose pages its leak checker would read as written ones.
   target_link_options(strata_options INTERFACE -fsanitize=${STRATA_SANITIZE}
     $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
+  # Programs of 100 MB are linked by it in a quarter of the time.
+  find_program(STRATA_LLD ld.lld)
+  mark_as_advanced(STRATA_LLD)
+  if(STRATA_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_link_options(strata_options INTERFACE -fuse-ld=lld)
+  endif()
 endif()
 
 # What most sources include: to read it takes longer than the rest of many a source.
