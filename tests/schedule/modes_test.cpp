@@ -1,8 +1,7 @@
 // Tests every row of the table of modes: its training has the bits of its plain run, its trace has
 // no race, what it takes is what was planned, and updates run where and when its rows of blocks
 // say. That races are found is tested by leaving out kinds of waits on purpose. The fast cases take
-// rows at a fixed stride, the long ones all others; of the tables of other models, products and
-// adapters they take two of five, in which every two choices meet, and slow ones the rest.
+// rows at a fixed stride, the long ones all others.
 
 #include "modes.h"
 
@@ -133,16 +132,8 @@ Mode hardened(Mode mode, std::size_t number) {
   return mode;
 }
 
-/// The rows of a table at a fixed stride, or all others: of these two of each five rows, in which
-/// every two choices meet, or the rest.
-enum class Rows : std::uint8_t { kSpread, kOthers, kSomeOthers, kRest };
-
-bool has(Rows rows, std::size_t number, std::size_t stride) {
-  if (rows == Rows::kSpread || number % stride == 0) {
-    return rows == Rows::kSpread && number % stride == 0;
-  }
-  return rows == Rows::kOthers || (number % 5 < 2) == (rows == Rows::kSomeOthers);
-}
+/// The rows of a table at a fixed stride, or all others.
+enum class Rows : std::uint8_t { kSpread, kOthers };
 
 struct Sample {
   Rows rows = Rows::kSpread;
@@ -156,7 +147,7 @@ int check_modes(const std::vector<Mode>& modes, const Sample& sample) {
   std::map<std::string, Trained> plain_runs;
   int mixed = 0;
   for (std::size_t number = 0; number < modes.size(); ++number) {
-    if (!has(sample.rows, number, sample.stride)) continue;
+    if ((number % sample.stride == 0) != (sample.rows == Rows::kSpread)) continue;
     if (!modes[number].name.starts_with(sample.timing)) continue;
     INFO(modes[number].name);
     Mode mode = hardened(modes[number], number);
@@ -307,47 +298,24 @@ TEST_CASE("every mode of speculative updates trains as its plain run does", "[lo
   CHECK(3 * check_modes(modes, {.steps = 4}) == std::ssize(modes));
 }
 
-namespace {
-
-void check_families(Rows rows) {
-  check_modes(of_richest_family(state_modes()), {rows, kFamilyStride, 2});
-}
-void check_fp8_states(Rows rows) {
-  check_modes(in_fp8(state_modes()), {rows, kFp8Stride, 2});
-  check_modes(in_fp8(update_modes()), {rows, kFp8Stride, 2});
-}
-void check_fp8_cells(Rows rows) {
-  check_modes(in_fp8(cell_modes()), {rows, kFp8Stride, 2});
-  check_modes(in_fp8(of_richest_family(state_modes())), {rows, 2 * kFp8Stride, 1});
-}
-void check_adapters(Rows rows) {
-  check_modes(with_adapters(state_modes()), {rows, kAdapterStride, 2});
-  check_modes(over(Form::kNf4, with_adapters(state_modes())), {rows, 2 * kAdapterStride, 2});
+TEST_CASE("every mode of a model with windows and all norms trains as its plain run", "[long]") {
+  check_modes(of_richest_family(state_modes()), {Rows::kOthers, kFamilyStride, 2});
 }
 
-}  // namespace
-
-TEST_CASE("modes of a model with windows and all norms train as their plain runs", "[long]") {
-  check_families(Rows::kSomeOthers);
+TEST_CASE("every mode of states whose products multiply codes trains as its plain run", "[long]") {
+  check_modes(in_fp8(state_modes()), {Rows::kOthers, kFp8Stride, 2});
+  check_modes(in_fp8(update_modes()), {Rows::kOthers, kFp8Stride, 2});
 }
 
-TEST_CASE("modes of states whose products multiply codes train as their plain runs", "[long]") {
-  check_fp8_states(Rows::kSomeOthers);
+TEST_CASE("every mode of cells whose products multiply codes trains as its plain run", "[long]") {
+  check_modes(in_fp8(cell_modes()), {Rows::kOthers, kFp8Stride, 2});
+  check_modes(in_fp8(of_richest_family(state_modes())), {Rows::kOthers, 2 * kFp8Stride, 1});
 }
 
-TEST_CASE("modes of cells whose products multiply codes train as their plain runs", "[long]") {
-  check_fp8_cells(Rows::kSomeOthers);
-}
-
-TEST_CASE("more modes of adapters train as their plain runs do", "[long]") {
-  check_adapters(Rows::kSomeOthers);
-}
-
-TEST_CASE("all other modes of families, codes and adapters train as their plain runs", "[slow]") {
-  check_families(Rows::kRest);
-  check_fp8_states(Rows::kRest);
-  check_fp8_cells(Rows::kRest);
-  check_adapters(Rows::kRest);
+TEST_CASE("every mode of adapters trains as its plain run does", "[long]") {
+  check_modes(with_adapters(state_modes()), {Rows::kOthers, kAdapterStride, 2});
+  check_modes(over(Form::kNf4, with_adapters(state_modes())),
+              {Rows::kOthers, 2 * kAdapterStride, 2});
 }
 
 TEST_CASE("every mode that spills, or has small moments and logs, trains as its plain run does") {
