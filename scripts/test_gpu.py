@@ -12,11 +12,11 @@
 
 The cases are those of the test programs that ctest runs with the tag [cuda]; a worker takes the next ones when it is
 done with some, and sees one of the GPUs. A process runs several cases, since its context of the GPU takes longer than
-most of them. Where it ends early, the case that ran then has failed, and another process runs those that were to
-follow. Cases tagged [slow] begin first, each in a process of its own. Cases tagged [alone] measure times or memory, or
-look at all GPUs: they run afterwards, one at a time, and so do ctest's other tests with the label, which need several
-GPUs. The last line is like ctest's. The exit code is 1 if a case failed, crashed or hung, or if none ran. A case that
-says "skipped: ..." counts as neither passed nor failed.
+most of them. It ends with the first that fails, and another process runs those that were to follow. Cases tagged [slow]
+begin first, each in a process of its own. Cases tagged [alone] measure times or memory, or look at all GPUs: they run
+afterwards, one at a time, and so do ctest's other tests with the label, which need several GPUs. The last line is like
+ctest's. The exit code is 1 if a case failed, crashed or hung, or if none ran. A case that says "skipped: ..." counts as
+neither passed nor failed.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def list_names(command, spec, environment, folder):
     if not version:
         raise ValueError("is no program of Catch2, or does not start")
     listing = ["--list-test-names-only"] if version[1] == "2" else ["--list-tests", "--verbosity", "quiet"]
-    names = said(*listing, spec).splitlines()
+    names = said(*listing, "--order", "decl", spec).splitlines()
     return [n[1:-1] if n.startswith('"#') else n for n in names if n]  # only names that begin so are quoted
 
 
@@ -95,6 +95,8 @@ def cases_of(program, command, spec, environment=None, folder="."):
     names, alone, slow = (list_names(command, spec + tag, environment, folder) for tag in ("", "[alone]", "[slow]"))
     if not names:
         raise ValueError(f"has no case with the tag {spec}")
+    if len({name.lower() for name in names}) != len(names):  # a spec would select both
+        raise ValueError("has cases whose names differ in nothing but capitals")
     return [Case(program, n, command, environment, folder, n in slow, n in alone) for n in names]
 
 
@@ -129,13 +131,15 @@ def judge_by_ctest(code, output):
 
 
 def read_cases(text):
-    """The cases that a program of Catch2 has ended, by their names, from what its reporter for XML has written so far:
-    elements that hold what happened in a case, and at last how it ended."""
-    parser = xml.XMLPullParser(["end"])
+    """The cases that a program of Catch2 has ended, from what its reporter for XML has written so far: elements that
+    hold what happened in a case, and at last how it ended."""
+    parser, ended = xml.XMLPullParser(["end"]), []
     with contextlib.suppress(xml.ParseError):  # where the program has ended early
         parser.feed(text)
-        return {element.get("name"): element for _, element in parser.read_events() if element.tag == "TestCase"}
-    return {}
+    with contextlib.suppress(xml.ParseError):
+        for _, element in parser.read_events():
+            ended += [element] if element.tag == "TestCase" else []
+    return ended
 
 
 def said_in(element):
@@ -253,31 +257,34 @@ class Runner:
         self.take(Result(case, outcome, why, output, begin, end, end - begin))
 
     def run_some(self, cases, gpu):
-        """Runs cases of one program by one process; returns those that it did not come to."""
-        begin, left = time.monotonic(), list(cases)
+        """Runs cases of one program by one process, which ends after the first that fails, since an error of CUDA stays
+        for those that follow. Returns the cases that it did not come to."""
+        begin, names = time.monotonic(), [case.name for case in cases]
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
-            command = [*cases[0].command, ",".join(spec_of(case.name) for case in cases), "--reporter", "xml", "--out",
-                       str(report), "--durations", "yes"]
+            command = [*cases[0].command, ",".join(spec_of(name) for name in names), "--reporter", "xml", "--out",
+                       str(report), "--durations", "yes", "--order", "decl", "--abort"]
             try:
                 code, output = self.run(command, cases[0], gpu)
                 ended = read_cases(report.read_text(errors="replace") if report.exists() else "")
                 why = self.why_ended(code)
             except OSError as error:
-                code, output, ended, why = None, "", {}, f"does not start: {error}"
+                code, output, ended, why = None, "", [], f"does not start: {error}"
         end = time.monotonic()
-        judged = {name: judge(element, why) for name, element in ended.items()}
-        if code != 0 and len(ended) == len(cases) and not code_is_known(code, {of for of, _ in judged.values()}):
-            judged[cases[-1].name] = "Failed", f"its process {why}"
-        for case in [case for case in cases if case.name in ended]:
-            left.remove(case)
-            seconds = float(ended[case.name].find("OverallResult").get("durationInSeconds", 0))
-            said = "\n".join([*said_in(ended[case.name]), output])
-            self.take(Result(case, *judged[case.name], said, begin, end, seconds))
-        if left:
-            why = f"{why} before Catch2 said how this case did"
-            self.take(Result(left.pop(0), "Failed", why, output, begin, end, end - begin))
-        return left
+        outcomes = [judge(element, why) for element in ended]
+        if sorted(element.get("name") for element in ended) != sorted(names[:len(ended)]):
+            outcomes = [("Failed", "other cases ran than this process was to run")] * len(cases)
+            ended = [xml.Element("TestCase")] * len(cases)
+        elif len(ended) == len(cases) and code != 0 and not code_is_known(code, {outcome for outcome, _ in outcomes}):
+            outcomes[-1] = "Failed", f"its process {why}"
+        elif len(ended) < len(cases) and all(outcome != "Failed" for outcome, _ in outcomes):
+            outcomes.append(("Failed", f"{why} before Catch2 said how this case did"))
+            ended.append(xml.Element("TestCase"))
+        for case, element, outcome in zip(cases, ended, outcomes):
+            result = element.find("OverallResult")
+            seconds = end - begin if result is None else float(result.get("durationInSeconds", 0))
+            self.take(Result(case, *outcome, "\n".join([*said_in(element), output]), begin, end, seconds))
+        return cases[len(ended):]
 
     def run_all(self, cases, gpus, workers):
         """Runs cases by workers, each of which sees one of the GPUs, and then one by one those that are to run alone,
@@ -432,6 +439,16 @@ def self_test(program):
            [("Failed", True)])
     absent = run([Case("absent", "case", ["/nowhere/program"])])
     expect("a program that is not there", (absent[0].outcome, "does not start" in absent[0].why), ("Failed", True))
+    for name, outcome in (("fails", "Failed"), ("is aborted", "Failed"), ("ends the program", "Failed"),
+                          ("is skipped", "Skipped")):
+        some = [case for case in planted if case.name in (name, "sees one GPU")]
+        runner = Runner(1200, 2, quiet=True)
+        left = runner.run_some(some, "first")
+        expect(f"a case behind one that {name}", ([r.outcome for r in runner.results], len(left)),
+               ([outcome], 1) if outcome == "Failed" else ([outcome, "Passed"], 0))
+    others = run([Case("others", "c", ["bash", "-c", 'echo "$0" > "$5"',
+                                       "<TestCase name='d'><OverallResult success='true'/></TestCase>"])])
+    expect("a program that runs another case", [r.outcome for r in others], ["Failed"])
     late = run([Case("late", "c", ["bash", "-c", 'echo "$0" > "$5"; exit 3',
                                    "<TestCase name='c'><OverallResult success='true'/></TestCase>"])])
     expect("a program that fails after its cases", [(r.outcome, r.why) for r in late],
@@ -452,7 +469,8 @@ def self_test(program):
             ("<Warning>skipped: late</Warning><OverallResult success='false'/>", ("Failed", "a check failed")),
             ("<OverallResult success='true' skips='1'/>", ("Skipped", "by Catch2"))):
         found = read_cases(f"<Run><TestCase name='c'>{case}</TestCase><TestCase name='d'>")
-        expect(case, {name: judge(element, "ended with 3") for name, element in found.items()}, {"c": (outcome, why)})
+        judged = [(element.get("name"), *judge(element, "ended with 3")) for element in found]
+        expect(case, judged, [("c", outcome, why)])
     expect("cases of a process", [len(take_some(queue_of([Case("p", "c", [])] * n), 6)) for n in (1, 13, 400)],
            [1, 2, 8])
     for code, output, wanted in (

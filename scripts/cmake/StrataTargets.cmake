@@ -34,7 +34,7 @@ set(STRATA_STANDARD_HEADERS <algorithm> <array> <filesystem> <functional> <map> 
 
 # Levels of optimisation. What computes has the build's own. Tests wait for what they test, so that to optimise them
 # takes longer than it saves: -O1 in releases, where their own loops count, -O0 under sanitizers. There the outer layers,
-# which read options and print, are not optimised either. A precompiled header serves one level alone.
+# which print, are not optimised either. A precompiled header serves one level alone.
 set(STRATA_TEST_OPTIMISATION -O1)
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(STRATA_TEST_OPTIMISATION -O0)
@@ -97,9 +97,9 @@ set(STRATA_TEST_HANGS_S 3600)
 # strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA] [COMPUTES]): a Catch2 program and
 # its ctest entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
 # <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is
-# nothing to see, nor [numbers], of steps whose threads other tests show it. One that COMPUTES much itself, as references
-# of operators do, is optimised in every build. scripts/test_gpu.py runs the cases of <name>_cuda, some by each process;
-# the target cuda_tests builds what it needs.
+# nothing to see, nor [numbers], of steps whose threads other tests show it. One that COMPUTES much itself, as
+# references of operators do, is optimised in every build. scripts/test_gpu.py runs the cases of <name>_cuda, some by
+# each process; the target cuda_tests builds what it needs.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA;COMPUTES" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})

@@ -177,11 +177,11 @@ class Search {
     while (fit < tried.size() && attempt(tried[fit], {.keys_on_device = true})) ++fit;
     if (budget_.device_is_host) return;
     const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
-    double most = 0;
+    double most = 0;  // of those that fetch, which takes more slots
     for (const double fetched : {0.0, 0.125, 0.25, 0.375, 0.5}) {
       const double rate = upwards(attended, {.host_attention = true, .fetched = fetched});
       if (rate > 0 && rate < kClearlySlower * most) return;
-      most = std::max(most, rate);
+      if (fetched > 0) most = std::max(most, rate);
     }
     upwards(std::span(tried).subspan(fit), {});
   }

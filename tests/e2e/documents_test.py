@@ -5,8 +5,9 @@ there nor fails nor runs does not exist, so a page can have no command that nobo
 its own, and docs/measurements shows what was typed on the days and GPUs that its pages name.
 
 What is typed stays the same, but `train` and `bench` take a model of 0.2 million parameters where a page names a large
-one of configs/, suites have three rows of it and loads a dozen prompts. `tune` takes a GPU that is not here and four
-layers, or measures small steps on the CPU. sbatch and srun are stand-ins that run what they are given.
+one of configs/, suites have three rows of it and loads a dozen prompts. `tune` keeps four layers for a GPU that a page
+names, takes one that is not here for small steps where it names none, or measures small steps on the CPU. sbatch and
+srun are stand-ins that run what they are given.
 
   documents_test.py STRATA ROOT [PAGE]...    exit code 77 if there is no mpirun
 """

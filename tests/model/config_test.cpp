@@ -2,13 +2,13 @@
 // right or refused by key, whichever version of transformers wrote it.
 
 #include "strata/model/config.h"
-#include "strata/base/fields.h"
 
 #include <optional>
 #include <string>
 
 #include "model/config_texts.h"
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "support/catch.h"
 #include "support/scratch_folder.h"
 

@@ -1,11 +1,11 @@
 // What a LLaMA's spec says: widths, names and counts, by hand from the formulas of the model.
 
 #include "strata/model/spec.h"
-#include "strata/base/fields.h"
 
 #include <cstdint>
 #include <vector>
 
+#include "strata/base/fields.h"
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
 #include "support/catch.h"

@@ -1,5 +1,5 @@
 // Has test cases that end in every way in which cases end, by names that are hard to select. The
-// self-test of scripts/test_gpu.py runs them, each by itself, and knows how each ends; they are
+// self-test of scripts/test_gpu.py runs them, and knows how each ends; they are
 // hidden, so that nobody else does.
 
 #include <chrono>

@@ -2,7 +2,6 @@
 // what differs and what to do.
 
 #include "strata/train/data_contents.h"
-#include "strata/base/fields.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
 #include "support/scratch_folder.h"

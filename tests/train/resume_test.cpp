@@ -3,8 +3,6 @@
 // into other homes, shares or dtypes is compared with values that the test computes.
 
 #include "strata/train/resume.h"
-#include "strata/base/fields.h"
-#include "strata/device/execution.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +12,8 @@
 #include <mutex>
 #include <thread>
 
+#include "strata/base/fields.h"
+#include "strata/device/execution.h"
 #include "support/catch.h"
 #include "support/scratch_folder.h"
 #include "support/thread_ranks.h"

@@ -1,5 +1,5 @@
 // What headers of config structs need of fields.h: how their enumerations are written, sizes in
-// bytes, and the name of the list in which they state their fields.
+// bytes, and the names of the list in which they state their fields and of what is wrong with them.
 #pragma once
 
 #include <cstddef>
