@@ -121,7 +121,9 @@ class Slot:
             return "not ended", None, b""
         # A file takes the output: a pipe would be held open by whatever the test has left behind.
         with tempfile.TemporaryFile(dir=self.folder) as output:
-            program = subprocess.Popen(command, cwd=folder, env={**os.environ, **environment, "TMPDIR": own},
+            # So many programs at a time do not fit a GPU, which these tests do not need.
+            program = subprocess.Popen(command, cwd=folder,
+                                       env={**os.environ, **environment, "TMPDIR": own, "CUDA_VISIBLE_DEVICES": ""},
                                        stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                        start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
             try:
