@@ -29,6 +29,7 @@ struct OptionText {
   ValueKind kind = ValueKind::kNone;
   bool required = false;
   bool repeated = false;
+  bool operator==(const OptionText&) const = default;
 };
 
 struct CommandText {
@@ -37,6 +38,7 @@ struct CommandText {
   std::vector<OptionText> arguments;
   std::vector<OptionText> options;
   std::vector<CommandText> commands;
+  bool operator==(const CommandText&) const = default;
 };
 
 /// Returns the texts of `app`, whose whole name is `name`, and of all that is below it.

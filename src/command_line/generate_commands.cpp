@@ -128,7 +128,10 @@ void add_draw_options(CLI::App& command, DrawOptions& options) {
   command.add_flag("--ignore-eos", options.ignore_eos, "do not end at tokens that end texts");
 }
 
-void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options, Action& action) {
+}  // namespace
+
+void add_generate_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<GenerateOptions>();
   CLI::App& generate = *app.add_subcommand("generate", "Continue prompts with a model");
   add_model_options(generate, options->model);
   add_chat_template(generate, options->model);
@@ -179,7 +182,8 @@ void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options
       [options, &action] { action = [options] { return generate_command(*options); }; });
 }
 
-void add_chat(CLI::App& app, const std::shared_ptr<ChatOptions>& options, Action& action) {
+void add_chat_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<ChatOptions>();
   CLI::App& chat = *app.add_subcommand("chat", "Talk with a model that has a chat template");
   add_model_options(chat, options->model);
   add_chat_template(chat, options->model);
@@ -188,7 +192,8 @@ void add_chat(CLI::App& app, const std::shared_ptr<ChatOptions>& options, Action
   chat.callback([options, &action] { action = [options] { return chat_command(*options); }; });
 }
 
-void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options, Action& action) {
+void add_evaluate_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<EvaluateOptions>();
   CLI::App& evaluate =
       *app.add_subcommand("evaluate", "Measure how likely a model finds texts, tokens or answers");
   add_model_options(evaluate, options->model);
@@ -226,8 +231,6 @@ void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options
       [options, &action] { action = [options] { return evaluate_command(*options); }; });
 }
 
-}  // namespace
-
 CLI::Option& add_kv_dtype(CLI::App& command, KvDType& kept) {
   return *command
               .add_option_function<std::string>(
@@ -241,16 +244,6 @@ CLI::Option& add_kv_dtype(CLI::App& command, KvDType& kept) {
                   "memory of bf16 and rounds them")
               ->check(CLI::IsMember({"auto", "int8"}))
               ->type_name("auto|int8");
-}
-
-void add_generate_command(CLI::App& app, Action& action) {
-  add_generate(app, std::make_shared<GenerateOptions>(), action);
-}
-void add_chat_command(CLI::App& app, Action& action) {
-  add_chat(app, std::make_shared<ChatOptions>(), action);
-}
-void add_evaluate_command(CLI::App& app, Action& action) {
-  add_evaluate(app, std::make_shared<EvaluateOptions>(), action);
 }
 
 }  // namespace strata

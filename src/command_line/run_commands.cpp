@@ -11,9 +11,8 @@
 
 namespace strata {
 
-namespace {
-
-void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+void add_train_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<RunArguments>();
   CLI::App& train = add_run_command(app, "train", "Train a model", *options);
   train.add_option("--output", options->output, "run folder (run.output)")->type_name("DIR");
   CLI::Option* const overwrite = train.add_flag("--overwrite", options->overwrite,
@@ -40,7 +39,8 @@ void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
   });
 }
 
-void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+void add_plan_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<RunArguments>();
   CLI::App& plan = add_run_command(
       app, "plan",
       "Show every byte that a run takes, and predict its speed, before anything is allocated",
@@ -65,6 +65,8 @@ void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
   });
 }
 
+namespace {
+
 /// Declares what is asked of the config that tune finds.
 void add_tune_request(CLI::App& command, TuneRequest& request) {
   add_count(command, "--tokens", request.tokens,
@@ -86,7 +88,10 @@ void add_tune_request(CLI::App& command, TuneRequest& request) {
       ->allow_extra_args(false);
 }
 
-void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+}  // namespace
+
+void add_tune_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<RunArguments>();
   CLI::App& command = *app.add_subcommand(
       "tune", "Find the fastest way to train a model on a machine, and write its config");
   TuneOptions& tune = options->tune;
@@ -131,18 +136,6 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       return tune_command(options->tune);
     };
   });
-}
-
-}  // namespace
-
-void add_train_command(CLI::App& app, Action& action) {
-  add_train(app, std::make_shared<RunArguments>(), action);
-}
-void add_plan_command(CLI::App& app, Action& action) {
-  add_plan(app, std::make_shared<RunArguments>(), action);
-}
-void add_tune_command(CLI::App& app, Action& action) {
-  add_tune(app, std::make_shared<RunArguments>(), action);
 }
 
 }  // namespace strata
