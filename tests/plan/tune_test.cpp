@@ -375,12 +375,12 @@ TEST_CASE("tuning a 7B and a 128-layer model predicts few steps, each from few r
   };
   for (const Case& c :
        {Case{"llama-7b.json", 125, 32},
-        Case{"llama-7b.json", 500, 8, {"model.num_hidden_layers=128", "optimizer.grad_clip=1"}}}) {
+        Case{"llama-7b.json", 500, 16, {"model.num_hidden_layers=128", "optimizer.grad_clip=1"}}}) {
     CAPTURE(c.model, c.sets);
     const RunConfig base = model_config(c.model, c.sets);
     ThreadPool pool(0);
     const TuneResult result = tune(base, {.step_rows = c.step_rows}, machine(80, c.host_gib), pool);
-    CHECK(result.fitting >= 20);
+    CHECK(result.fitting > 20);
     // Each candidate is predicted by the rules, and few have their placement decided as well, for
     // which what kernels alone make too slow is not predicted.
     CHECK(result.candidates <= 200);
