@@ -2,8 +2,10 @@
 // Perfetto. Only submissions whose run was measured appear.
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "device/trace_impl.h"
 #include "strata/base/json.h"
@@ -53,15 +55,18 @@ void Recorder::write_chrome_trace(const std::string& file) const {
   put(R"({"displayTimeUnit":"ms","traceEvents":[)" +
       json_text(name_event("process_name", 0, "strata")));
   const auto write = [&put](const json& event) { put(',' + json_text(event)); };
+  // Taken once: what ends while this is written may have begun before all that had ended.
+  std::array<std::vector<Impl::Run>, kLaneCount> runs;
   double begin_us = std::numeric_limits<double>::infinity();
   for (int lane = 0; lane < kLaneCount; ++lane) {
     write(name_event("thread_name", lane, strata::name_of(static_cast<Lane>(lane))));
-    const auto runs = impl_->recorded_runs(static_cast<Lane>(lane));
-    if (!runs.empty()) begin_us = std::min(begin_us, runs.front().begin_us);
+    auto& of_lane = runs[static_cast<std::size_t>(lane)];
+    of_lane = impl_->recorded_runs(static_cast<Lane>(lane));
+    if (!of_lane.empty()) begin_us = std::min(begin_us, of_lane.front().begin_us);
   }
   for (int lane = 0; lane < kLaneCount; ++lane) {
     const auto& records = impl_->on_lane[static_cast<std::size_t>(lane)];
-    for (const auto& run : impl_->recorded_runs(static_cast<Lane>(lane))) {
+    for (const auto& run : runs[static_cast<std::size_t>(lane)]) {
       const auto at = std::ranges::lower_bound(records, run.ticket, {}, &Impl::Position::ticket);
       const TraceRecord& record = impl_->records[at->record];
       write({{"ph", "X"},
