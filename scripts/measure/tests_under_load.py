@@ -175,9 +175,9 @@ def main():
                     begun + options.limit) for number in range(slots)]
     for slot in working:
         slot.unload()
+    writing.kill()
     for slot in working:
         slot.join()
-    writing.kill()
     writing.wait()
 
     outcomes = ("passed", "failed", "skipped", "not ended")
