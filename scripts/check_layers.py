@@ -5,7 +5,9 @@ A file includes its own layer and lower ones, never upwards and never sideways; 
 nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend. Tests name nothing of
 Catch2's own namespace, which differs between its versions: tests/support/catch.h does. A test of a layer
 reaches, through helpers too, what the layer itself may include, the backends, and what TESTS_ALSO lists.
-No two files define types of one name: the linker would keep the functions of only one of them.
+No two files define types of one name: the linker would keep the functions of only one of them. Nor do sources of a
+folder define names of one unnamed namespace twice: they may be compiled together (STRATA_UNITY), and a function would
+be taken for that of another source.
 
   scripts/check_layers.py              checks the tree, one line per violation, exit code 1 if any
   scripts/check_layers.py --self-test  checks that violations are found
@@ -62,6 +64,8 @@ ROOMS = [  # (header, files that may include it)
 
 NAMESPACE = re.compile(r"(?:inline )?namespace ([\w:]*) ?\{$")
 TYPE = re.compile(r"(?:enum class|enum|struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: :.*|)(?: \{.*)$")
+LOCAL_NAME = re.compile(r"(?:enum class|enum|struct|class|namespace|using) (?:\w+::)*(\w+)|"
+                        r"(?:\[\[\w+\]\] )?\w[\w:<>,&* ]*?[ *&](\w+)(?:\(|\[|\{| = |;)")
 CATCH_NAME = re.compile(r"\bCatch::")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI|NCCL|CUDNN)\b|(HAVE|USE|WITH)_)")
@@ -182,6 +186,29 @@ def defined_twice(sources):
                 yield f"{path}: {name} is also defined in {first[name]}"
 
 
+def local_names(text):
+    """{name: line that defines it} of unnamed namespaces. Lines of other text begin with a space or a brace."""
+    found, local = {}, False
+    for line in text.splitlines():
+        if line in ("namespace {", "}  // namespace"):
+            local = line == "namespace {"
+        elif local and (match := LOCAL_NAME.match(re.sub(r"<[^()]*>", "", line))):
+            found.setdefault(match[1] or match[2], line)
+    return found
+
+
+def local_twice(sources):
+    """Violations in {file: text}. Two files may give one thing the same short name."""
+    first = {}
+    for path, text in sorted(sources.items()):
+        if not re.match(r"(src|tests)/.*\.cpp$", path) or path.startswith("tests/bench/"):
+            continue
+        for name, line in local_names(text).items():
+            before, known = first.setdefault((path.rsplit("/", 1)[0], name), (path, line))
+            if before != path and not (line == known and re.match("using|namespace", line)):
+                yield f"{path}: {name} is also a local name of {before}"
+
+
 def check_tree():
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *FOLDERS], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split("\n")
@@ -191,6 +218,7 @@ def check_tree():
     texts = {f: (ROOT / f).read_text() for f in files}
     found = [v for f in files for v in violations(f, texts[f], lambda p: (ROOT / p).is_file())]
     found += defined_twice(texts)
+    found += local_twice(texts)
     reach = TestReach(lambda p: (ROOT / p).read_text() if (ROOT / p).is_file() else None)
     found += [v for f in files for v in reach.violations(f)]
     print("\n".join(found) if found else f"layers: {len(files)} files in order")
@@ -270,6 +298,16 @@ def self_test():
         wrong.append(f"refused: {found}")
     for twice in ("struct One {\n};", "class Two final : public One {\n};", "enum class Three { kB };"):
         if len(list(defined_twice({**types, "src/c/two.h": f"namespace strata {{\n{twice}\n}}  // namespace strata"}))) != 1:
+            wrong.append(f"not found: {twice}")
+        bad += [twice]
+    local = {"src/a/one.cpp": "namespace {\nusing One = int;\nconstexpr int kTwo = 2;\nstruct Three {\n  int four;\n};\n"
+                              "std::map<int, int> five(int a) {\n  int six = a;\n}\n}  // namespace\nint seven();",
+             "src/a/two.cpp": "namespace {\nusing One = int;\nint four();\nint six[2];\nint seven();\n}  // namespace\nint kTwo;",
+             "src/b/one.cpp": "namespace {\nusing One = double;\nint kTwo;\n}  // namespace"}
+    if found := list(local_twice(local)):
+        wrong.append(f"refused: {found}")
+    for twice in ("using One = double;", "int kTwo() {", "class Three {", "[[nodiscard]] const Two* five(", "One five{1};"):
+        if len(list(local_twice({**local, "src/a/three.cpp": f"namespace {{\n{twice}\n}}  // namespace"}))) != 1:
             wrong.append(f"not found: {twice}")
         bad += [twice]
     print("\n".join(wrong) if wrong else f"layers: self-test passed, {len(bad)} violations found")

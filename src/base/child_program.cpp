@@ -30,7 +30,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 /// How often somebody looks whether the program has to end.
 constexpr int kLookEveryMs = 50;
 
-[[noreturn]] void fail(const std::string& program, int error) {
+[[noreturn]] void refuse_program(const std::string& program, int error) {
   throw Error(program + ": cannot be started: " + std::generic_category().message(error));
 }
 
@@ -38,7 +38,7 @@ constexpr int kLookEveryMs = 50;
 class Pipe {
  public:
   explicit Pipe(const std::string& program) {
-    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) fail(program, errno);
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) refuse_program(program, errno);
   }
   ~Pipe() {
     for (const int end : ends_) {
@@ -77,14 +77,14 @@ class Pipe {
   ::_exit(127);
 }
 
-pid_t start(const std::vector<std::string>& arguments, Pipe& output) {
+pid_t start_child(const std::vector<std::string>& arguments, Pipe& output) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   Pipe failure(arguments[0]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) fail(arguments[0], errno);
+  if (child < 0) refuse_program(arguments[0], errno);
   if (child == 0) become(argv.data(), parent, output.out(), failure.out());
   output.close_out();
   failure.close_out();
@@ -94,7 +94,7 @@ pid_t start(const std::vector<std::string>& arguments, Pipe& output) {
   }
   if (got == static_cast<ssize_t>(sizeof error)) {
     ::waitpid(child, nullptr, 0);
-    fail(arguments[0], error);
+    refuse_program(arguments[0], error);
   }
   return child;
 }
@@ -142,7 +142,7 @@ class Reminder {
 ChildEnd run_child(const std::vector<std::string>& arguments, const ChildLimits& limits) {
   ChildEnd end;
   Pipe output(arguments[0]);
-  const pid_t child = start(arguments, output);
+  const pid_t child = start_child(arguments, output);
   Reminder reminder(child, limits);
   int status = 0;
   bool open = true;

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& why) {
   throw IoError(printable_name(path.string()) + ": " + why);
 }
 
@@ -36,13 +36,13 @@ namespace fs = std::filesystem;
   const std::string why = std::string("cannot be opened: ") + std::strerror(error);
   switch (error) {
     case ENOENT:
-    case ENOTDIR: fail(path, why + "; check the path");
+    case ENOTDIR: refuse_file(path, why + "; check the path");
     case EACCES:
-    case EPERM: fail(path, why + "; make it readable for this user, or name another file");
-    case ELOOP: fail(path, why + "; name the file itself instead of links in a circle");
-    case EMFILE: fail(path, why + "; raise the limit (ulimit -n), or name fewer files");
-    case ENAMETOOLONG: fail(shortened(path.string()), why + "; give it a shorter path");
-    default: fail(path, why);
+    case EPERM: refuse_file(path, why + "; make it readable for this user, or name another file");
+    case ELOOP: refuse_file(path, why + "; name the file itself instead of links in a circle");
+    case EMFILE: refuse_file(path, why + "; raise the limit (ulimit -n), or name fewer files");
+    case ENAMETOOLONG: refuse_file(shortened(path.string()), why + "; give it a shorter path");
+    default: refuse_file(path, why);
   }
 }
 
@@ -75,11 +75,11 @@ constexpr int kAlways = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 std::uint64_t length_of(const fs::path& path, int descriptor) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
-    fail(path, std::string("cannot be looked at: ") + std::strerror(errno));
+    refuse_file(path, std::string("cannot be looked at: ") + std::strerror(errno));
   }
   if (S_ISREG(status.st_mode)) return static_cast<std::uint64_t>(status.st_size);
-  fail(path, std::string("is not a regular file but ") + kind_of(status.st_mode) +
-                 "; name a regular file");
+  refuse_file(path, std::string("is not a regular file but ") + kind_of(status.st_mode) +
+                        "; name a regular file");
 }
 
 /// Returns whether a path that has no links lies in a folder that has none.
@@ -107,22 +107,24 @@ void require_of_model(const fs::path& path, int descriptor) {
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
   const ssize_t length = ::readlink(link.c_str(), place.data(), place.size());
   if (length < 0) {
-    fail(path, std::string("is a link, and the system does not say to where: ") +
-                   std::strerror(errno) + "; put the file itself there (cp -L)");
+    refuse_file(path, std::string("is a link, and the system does not say to where: ") +
+                          std::strerror(errno) + "; put the file itself there (cp -L)");
   }
   const fs::path found(std::string_view(place.data(), static_cast<std::size_t>(length)));
   std::error_code error;
   const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
   if (!error && may_lie_at(found, folder)) return;
-  fail(path, "is a link to " + shortened(found.string()) +
-                 ", out of the model's folder; put the file itself there (cp -L), or copy the "
-                 "folder by cp -rL, if you want what is there in the model");
+  refuse_file(path,
+              "is a link to " + shortened(found.string()) +
+                  ", out of the model's folder; put the file itself there (cp -L), or copy the "
+                  "folder by cp -rL, if you want what is there in the model");
 }
 
 [[noreturn]] void fail_as_link(const fs::path& path) {
-  fail(path,
-       "is a link, and whoever made it chose what is read or written there; put the file itself "
-       "in its place (cp -L), or remove it");
+  refuse_file(
+      path,
+      "is a link, and whoever made it chose what is read or written there; put the file itself "
+      "in its place (cp -L), or remove it");
 }
 
 bool is_link(const fs::path& path) {
@@ -164,8 +166,8 @@ std::size_t InputFile::read_some(std::uint64_t offset, std::span<std::byte> out)
                                 static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      fail(path_,
-           "cannot be read at byte " + std::to_string(offset + done) + ": " + std::strerror(errno));
+      refuse_file(path_, "cannot be read at byte " + std::to_string(offset + done) + ": " +
+                             std::strerror(errno));
     }
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
@@ -176,8 +178,8 @@ std::size_t InputFile::read_some(std::uint64_t offset, std::span<std::byte> out)
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   const std::size_t got = read_some(offset, out);
   if (got == out.size()) return;
-  fail(path_, "cannot be read at byte " + std::to_string(offset + got) +
-                  ": the file became shorter; fetch it again");
+  refuse_file(path_, "cannot be read at byte " + std::to_string(offset + got) +
+                         ": the file became shorter; fetch it again");
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t most_bytes, Links links) {
@@ -192,8 +194,8 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t most_b
     text.resize(begin + got);
   }
   if (text.size() > most_bytes) {
-    fail(path, "has more than " + format_bytes(most_bytes) +
-                   ", and so is not the text that is expected here; name another file");
+    refuse_file(path, "has more than " + format_bytes(most_bytes) +
+                          ", and so is not the text that is expected here; name another file");
   }
   return text;
 }
@@ -204,7 +206,7 @@ int open_to_write(const std::filesystem::path& path, int flags) {
   if (file.get() < 0) {
     const int error = errno;
     if (error == ELOOP && is_link(path)) fail_as_link(path);
-    fail(path, std::string("cannot be written: ") + std::strerror(error));
+    refuse_file(path, std::string("cannot be written: ") + std::strerror(error));
   }
   static_cast<void>(length_of(path, file.get()));
   return file.take();
@@ -215,8 +217,8 @@ bool is_there(const std::filesystem::path& path) {
   const fs::file_type type = fs::symlink_status(path, error).type();
   if (type != fs::file_type::none) return type != fs::file_type::not_found;
   const bool too_long = error == std::errc::filename_too_long;
-  fail(too_long ? fs::path(shortened(path.string())) : path,
-       "cannot be looked at: " + error.message());
+  refuse_file(too_long ? fs::path(shortened(path.string())) : path,
+              "cannot be looked at: " + error.message());
 }
 
 std::uint64_t sampled_hash(const InputFile& file) {

@@ -179,14 +179,14 @@ std::string shown(const Json& value) {
   return shortened(json_text(value, kOneLine, NotUtf8::kReplace));
 }
 
-using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
-template Json parse_json(std::string_view, JsonComments, const OnJsonEvent<Json>&);
-template OrderedJson parse_json(std::string_view, JsonComments, const OnJsonEvent<OrderedJson>&);
-template OrderedJson parse_exact_json(std::string_view);
-template std::string json_text(const Json&, int, NotUtf8);
-template std::string json_text(const OrderedJson&, int, NotUtf8);
-template std::string shown(const Json&);
-template std::string shown(const OrderedJson&);
+template nlohmann::json parse_json(std::string_view, JsonComments,
+                                   const OnJsonEvent<nlohmann::json>&);
+template nlohmann::ordered_json parse_json(std::string_view, JsonComments,
+                                           const OnJsonEvent<nlohmann::ordered_json>&);
+template nlohmann::ordered_json parse_exact_json(std::string_view);
+template std::string json_text(const nlohmann::json&, int, NotUtf8);
+template std::string json_text(const nlohmann::ordered_json&, int, NotUtf8);
+template std::string shown(const nlohmann::json&);
+template std::string shown(const nlohmann::ordered_json&);
 
 }  // namespace strata

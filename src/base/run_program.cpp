@@ -24,7 +24,7 @@ namespace strata {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 65536;
+constexpr std::size_t kMostText = 65536;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -58,7 +58,7 @@ bool read_until(int in, double end_s, std::string& text) {
     const ssize_t got = ready < 0 ? -1 : ::read(in, piece.data(), piece.size());
     if (got == 0) return true;
     if (got < 0 && errno != EINTR) return true;
-    if (got > 0 && text.size() < kMostBytes) text.append(piece.data(), static_cast<size_t>(got));
+    if (got > 0 && text.size() < kMostText) text.append(piece.data(), static_cast<size_t>(got));
     if (steady_seconds() > end_s) return false;
   }
 }

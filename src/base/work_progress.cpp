@@ -20,7 +20,7 @@ constexpr double kQuietS = 1.5;
 /// Sooner than after so many seconds of a part nobody can say how fast it is.
 constexpr double kRateS = 0.5;
 
-std::string number(const WorkAmount& amount, std::uint64_t value) {
+std::string amount_text(const WorkAmount& amount, std::uint64_t value) {
   return amount.unit.empty() ? format_bytes(static_cast<std::size_t>(value))
                              : format_count(static_cast<std::int64_t>(value));
 }
@@ -29,7 +29,7 @@ std::string number(const WorkAmount& amount, std::uint64_t value) {
 std::string rate_text(const WorkAmount& amount, double per_s) {
   constexpr double kWhole = 10;
   if (amount.unit.empty() || per_s >= kWhole) {
-    return number(amount, static_cast<std::uint64_t>(per_s)) + "/s";
+    return amount_text(amount, static_cast<std::uint64_t>(per_s)) + "/s";
   }
   return fmt::format("{:.2g}/s", per_s);
 }
@@ -69,8 +69,8 @@ std::string WorkProgress::text() const {
   if (!counted_.empty()) text += ": " + counted_;
   if (amount_.total == 0) return text + ", " + format_duration(taken_s);
   const std::uint64_t done = std::min(done_.load(std::memory_order_relaxed), amount_.total);
-  text += (counted_.empty() ? ": " : ", ") + number(amount_, done) + "/" +
-          number(amount_, amount_.total);
+  text += (counted_.empty() ? ": " : ", ") + amount_text(amount_, done) + "/" +
+          amount_text(amount_, amount_.total);
   if (!amount_.unit.empty()) text += " " + amount_.unit;
   if (done == 0 || taken_s < kRateS) return text + ", " + format_duration(taken_s);
   const double per_s = static_cast<double>(done) / taken_s;

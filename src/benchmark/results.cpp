@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 /// What the member "format" of a file says; one with another number is refused.
 constexpr int kFormat = 1;
 constexpr const char* kFormatKey = "strata_suite";
-constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 28;
 
 /// The members of a run that are no object.
 struct RunText {
@@ -44,7 +44,7 @@ struct RunText {
 };
 
 /// The members of a row that are no object.
-struct RowText {
+struct ResultRowText {
   std::string name;
   std::string title;
   std::string command;
@@ -91,7 +91,7 @@ Json to_json(const RunRecord& run) {
 }
 
 Json to_json(const RowRecord& row) {
-  Json json = written(RowText{row.name, row.title, row.command, row.repeats});
+  Json json = written(ResultRowText{row.name, row.title, row.command, row.repeats});
   json["tokens_per_s"] = nullptr;
   json["spread"] = nullptr;
   if (const std::optional<RowFigures> figures = row.figures()) {
@@ -127,7 +127,7 @@ RunRecord read_run_record(const Json& json, const std::string& place) {
 }
 
 RowRecord read_row_record(const Json& json, const std::string& place) {
-  RowText text;
+  ResultRowText text;
   if (!json.is_object()) throw ConfigError(place + ": is " + shown(json) + ", and no row");
   read_known(text, json, place);
   const std::string where = place + " (" + printable_name(shortened(text.name)) + ")";
@@ -221,7 +221,7 @@ std::string to_json(const SuiteResults& results) {
 
 SuiteResults read_results(const fs::path& file) {
   const std::string place = file.string();
-  std::string text = read_text_file(file, kMostBytes);
+  std::string text = read_text_file(file, kMostFileBytes);
   Json json = parse_json_text<Json>(text, place);
   if (!json.is_object() || !json.contains(kFormatKey)) {
     return results_of_bench(std::move(text), place);

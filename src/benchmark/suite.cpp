@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostSuiteBytes = std::size_t{1} << 20;
 constexpr double kMostRepeats = 1000;
 constexpr double kMostMinutes = 7 * 24 * 60;
 
@@ -43,7 +43,7 @@ struct SuiteHead {
 };
 
 /// A row as it is written.
-struct RowText {
+struct SuiteRowText {
   std::string name;
   std::string title;
   std::string config;
@@ -124,7 +124,7 @@ std::string names_of(const Groups& groups) {
 
 SuiteRow read_row(const Json& json, const std::string& place, const SuiteHead& head,
                   const Groups& groups, const fs::path& folder) {
-  RowText text;
+  SuiteRowText text;
   read_object(text, json, place);
   ConfigProblems problems;
   if (!is_name(text.name)) {
@@ -155,7 +155,7 @@ SuiteRow read_row(const Json& json, const std::string& place, const SuiteHead& h
 }
 
 Json parse_suite(const fs::path& file) {
-  const std::string text = read_text_file(file, kMostBytes);
+  const std::string text = read_text_file(file, kMostSuiteBytes);
   try {
     return parse_json<Json>(text, JsonComments::kIgnore);
   } catch (const Json::exception& error) {

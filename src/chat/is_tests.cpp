@@ -28,7 +28,7 @@ bool is_none(const Value& value) { return value.is<None>(); }
 bool is_string(const Value& value) { return value.is_text(); }
 bool is_mapping(const Value& value) { return value.is<Dict*>(); }
 bool is_boolean(const Value& value) { return value.is<bool>(); }
-bool is_true(const Value& value) { return value.is<bool>() && value.get<bool>(); }
+bool is_bool_true(const Value& value) { return value.is<bool>() && value.get<bool>(); }
 bool is_false(const Value& value) { return value.is<bool>() && !value.get<bool>(); }
 bool is_integer(const Value& value) { return value.is_whole() && !value.is<bool>(); }
 bool is_float(const Value& value) { return value.is<double>(); }
@@ -88,7 +88,7 @@ bool letters_are(Heap& heap, const Value& value, const Arguments& arguments) {
 }
 
 template <bool kFilter>
-bool exists(Heap& heap, const Value& value, const Arguments& arguments) {
+bool is_known(Heap& heap, const Value& value, const Arguments& arguments) {
   heap.step();
   expect_no_arguments("filter, test", arguments);
   const std::string& name = text_argument("filter, test", value).bytes();
@@ -109,7 +109,7 @@ IsTest find_test(std::string_view name) {
       {"string", &plain<&is_string>},
       {"mapping", &plain<&is_mapping>},
       {"boolean", &plain<&is_boolean>},
-      {"true", &plain<&is_true>},
+      {"true", &plain<&is_bool_true>},
       {"false", &plain<&is_false>},
       {"integer", &plain<&is_integer>},
       {"float", &plain<&is_float>},
@@ -122,8 +122,8 @@ IsTest find_test(std::string_view name) {
       {"divisibleby", &divisible},
       {"upper", &letters_are<true>},
       {"lower", &letters_are<false>},
-      {"filter", &exists<true>},
-      {"test", &exists<false>},
+      {"filter", &is_known<true>},
+      {"test", &is_known<false>},
       {"in", &comparison<Comparison::kIn>},
       {"==", &comparison<Comparison::kEqual>},
       {"eq", &comparison<Comparison::kEqual>},

@@ -15,7 +15,7 @@ namespace strata::chat {
 namespace {
 
 std::string unicode_escape(std::uint32_t unit) {
-  std::array<char, 8> text{};
+  std::array<char, 12> text{};
   std::snprintf(text.data(), text.size(), "\\u%04x", unit);
   return text.data();
 }

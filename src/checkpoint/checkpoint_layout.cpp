@@ -19,13 +19,13 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Makes one file: tensors are appended in the order in which they lie in it, then the header is
 /// known, and with it every offset.
 class StateFileBuilder {
  public:
-  StateFileBuilder(std::string path, Json metadata)
+  StateFileBuilder(std::string path, OrderedJson metadata)
       : header_{{"__metadata__", std::move(metadata)}} {
     file_.path = std::move(path);
   }
@@ -57,7 +57,7 @@ class StateFileBuilder {
 
  private:
   StateFile file_;
-  Json header_;
+  OrderedJson header_;
   std::uint64_t data_bytes_ = 0;
 };
 

@@ -23,14 +23,14 @@ namespace strata {
 namespace {
 
 /// A thread holds the windows of its sources and one that is written.
-constexpr std::size_t kWindowsOfThread = CheckpointWeights::kWindowsOfThread + 1;
+constexpr std::size_t kModelWindowsOfThread = CheckpointWeights::kWindowsOfThread + 1;
 
 class Exporter {
  public:
   Exporter(Files& files, const ModelExport& what, ThreadPool& pool)
       : files_(files),
         what_(what),
-        writer_(files, what.to, pool, kWindowsOfThread, what.progress) {}
+        writer_(files, what.to, pool, kModelWindowsOfThread, what.progress) {}
 
   void run() {
     if (what_.weight == manifest().types.weight) return copy_all();

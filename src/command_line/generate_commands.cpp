@@ -78,7 +78,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("N");
 }
 
-void add_chat_template(CLI::App& command, ModelOptions& options) {
+void add_chat_template_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--chat-template", options.chat_template,
                   "what makes texts of conversations, instead of the model's template: chatml, "
@@ -134,7 +134,7 @@ void add_generate_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<GenerateOptions>();
   CLI::App& generate = *app.add_subcommand("generate", "Continue prompts with a model");
   add_model_options(generate, options->model);
-  add_chat_template(generate, options->model);
+  add_chat_template_option(generate, options->model);
   generate.add_option("--prompt", options->prompt, "the text to continue")->type_name("TEXT");
   CLI::Option* const input =
       generate
@@ -186,7 +186,7 @@ void add_chat_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<ChatOptions>();
   CLI::App& chat = *app.add_subcommand("chat", "Talk with a model that has a chat template");
   add_model_options(chat, options->model);
-  add_chat_template(chat, options->model);
+  add_chat_template_option(chat, options->model);
   chat.add_option("--system", options->system, "what the system says first")->type_name("TEXT");
   add_draw_options(chat, options->draw);
   chat.callback([options, &action] { action = [options] { return chat_command(*options); }; });

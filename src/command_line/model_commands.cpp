@@ -127,7 +127,8 @@ void add_import(CLI::App& app, const std::shared_ptr<ImportOptions>& options, Ac
   command.callback([options, &action] { action = [options] { return import_command(*options); }; });
 }
 
-void add_chat_template(CLI::App& app, const std::shared_ptr<std::string>& name, Action& action) {
+void add_chat_template_command(CLI::App& app, const std::shared_ptr<std::string>& name,
+                               Action& action) {
   CLI::App& command =
       *app.add_subcommand("chat-template", "Print a chat template: a built-in one, or a model's");
   command
@@ -145,7 +146,7 @@ void add_model_commands(CLI::App& app, Action& action) {
   add_inspect(app, std::make_shared<InspectOptions>(), action);
   add_export(app, std::make_shared<ExportOptions>(), action);
   add_import(app, std::make_shared<ImportOptions>(), action);
-  add_chat_template(app, std::make_shared<std::string>(), action);
+  add_chat_template_command(app, std::make_shared<std::string>(), action);
 }
 
 }  // namespace strata

@@ -182,9 +182,9 @@ GenerationResult measure(GenerationSession& session, const GenerationLoad& load,
   return result;
 }
 
-nlohmann::json to_json(const GenerationResult& r, const GenerationSession& session,
-                       const GenerationLoad& load, const DeviceInfo& info,
-                       const GenerationPrediction& p) {
+nlohmann::json generation_json(const GenerationResult& r, const GenerationSession& session,
+                               const GenerationLoad& load, const DeviceInfo& info,
+                               const GenerationPrediction& p) {
   const GenerationSetup& setup = session.setup();
   const BuildInfo build = build_info();
   nlohmann::json json{{"version", build.version},
@@ -223,9 +223,9 @@ nlohmann::json to_json(const GenerationResult& r, const GenerationSession& sessi
   return json;
 }
 
-void print_table(const GenerationResult& r, const GenerationSession& session,
-                 const GenerationLoad& load, const DeviceInfo& info,
-                 const GenerationPrediction& p) {
+void print_generation(const GenerationResult& r, const GenerationSession& session,
+                      const GenerationLoad& load, const DeviceInfo& info,
+                      const GenerationPrediction& p) {
   std::string text = fmt::format(
       "{} ({}), {} parameters in {}\n"
       "load            {}\n"
@@ -274,10 +274,10 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
   const DeviceInfo info = session.device().info();
   const GenerationResult result = measure(session, job.load, trace ? &*trace : nullptr);
   const GenerationPrediction prediction = session.predict();
-  nlohmann::json json = to_json(result, session, job.load, info, prediction);
+  nlohmann::json json = generation_json(result, session, job.load, info, prediction);
   json.update(origin_of(config));
   const bool prints = write_results(options, json);
-  if (prints) print_table(result, session, job.load, info, prediction);
+  if (prints) print_generation(result, session, job.load, info, prediction);
   if (trace) {
     trace->stop(session.device());
     const std::string text = trace->finish(options.trace);

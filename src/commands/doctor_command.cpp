@@ -32,7 +32,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(std::span<const Finding> findings) {
+Json findings_json(std::span<const Finding> findings) {
   Json list = Json::array();
   for (const Finding& finding : findings) {
     list.push_back({{"name", finding.name},
@@ -58,9 +58,9 @@ struct Findings {
 std::string json_text(const Findings& findings) {
   Json json{{"program", "strata " + version_text(build_info())},
             {"verdict", name_of(findings.verdict())},
-            {"machine", json_of(findings.machine)}};
-  if (!findings.run.empty()) json["run"] = json_of(findings.run);
-  if (findings.self_test) json["self_test"] = json_of(*findings.self_test);
+            {"machine", findings_json(findings.machine)}};
+  if (!findings.run.empty()) json["run"] = findings_json(findings.run);
+  if (findings.self_test) json["self_test"] = findings_json(*findings.self_test);
   return json_text(json, 2, NotUtf8::kReplace) + '\n';
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const RecordScore& score) {
+Json score_json(const RecordScore& score) {
   if (!score.choices) {
     return {{"id", score.id}, {"loglikelihood", score.loglikelihood}, {"tokens", score.tokens}};
   }
@@ -37,7 +37,7 @@ void put(Json& json, const std::string& key, const Estimate& estimate) {
 
 /// Returns what all records came to, of which so many lost tokens; empty if there is nothing to
 /// say.
-Json to_json(const RecordTotals& totals, std::int64_t truncated) {
+Json score_json(const RecordTotals& totals, std::int64_t truncated) {
   Json json = Json::object();
   if (!totals.right.empty()) {
     json["questions"] = totals.right.size();
@@ -80,13 +80,13 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
       session->engine(), how, lines,
       [&](const RecordScore& score) {
         totals.add(score);
-        print_json_line(to_json(score));
+        print_json_line(score_json(score));
       },
       [&](std::int64_t more) {
         if (const int signal = stop.received()) throw Interrupted(signal);
         work.add(static_cast<std::uint64_t>(more));
       });
-  const Json summary = to_json(totals, all.truncated);
+  const Json summary = score_json(totals, all.truncated);
   if (!summary.empty()) print_json_line({{"summary", summary}});
 }
 

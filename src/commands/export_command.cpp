@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Says what the weights are, compared with those of the checkpoint.
-std::string weights_text(DType made, const CheckpointTypes& types) {
+std::string exported_weights(DType made, const CheckpointTypes& types) {
   const std::string name(name_of(made));
   if (made == types.weight) return name + ", as the checkpoint holds them";
   if (types.weight == DType::kBF16) return name + ", the exact masters";
@@ -75,7 +75,7 @@ int export_adapter_folder(Files& files, const NamedFolder& named,
       });
   const Manifest& manifest = named.checkpoint->manifest;
   std::cout << printable_name(options.to.string()) << ": the adapters after step "
-            << format_count(manifest.step) << ", in " << weights_text(weight, manifest.types)
+            << format_count(manifest.step) << ", in " << exported_weights(weight, manifest.types)
             << "; " << made.text() << std::endl;
   return 0;
 }
@@ -113,7 +113,7 @@ int export_model_folder(Files& files, const FoundCheckpoint& checkpoint,
   const std::string weights = merged ? std::string(name_of(weight)) + ", those of " +
                                            printable_name(manifest.base.value().folder) +
                                            " with the adapters added"
-                                     : weights_text(weight, manifest.types);
+                                     : exported_weights(weight, manifest.types);
   std::cout << printable_name(options.to.string()) << ": the model after step "
             << format_count(manifest.step) << ", weights in " << weights << "; " << made.text()
             << std::endl;

@@ -90,7 +90,7 @@ struct Job {
 };
 
 /// Prints the text of the job's one sequence as it comes.
-void print_text(const Job& job) {
+void print_texts(const Job& job) {
   job.run([&](const Completion&, const std::string& added) {
     std::cout << printable_for(STDOUT_FILENO, added) << std::flush;
   });
@@ -144,7 +144,7 @@ int generate_command(const GenerateOptions& options) {
   Generator generator(session->engine());
   const Job job{.generator = generator, .text = model.text(), .samples = samples, .stop = stop};
   if (streams) {
-    print_text(job);
+    print_texts(job);
   } else {
     write_lines(job, all.tokens, options.logprobs, [&](const std::string& line) {
       if (file) {

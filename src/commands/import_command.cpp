@@ -69,7 +69,7 @@ DType chosen_type(const std::string& dtype, const std::set<StoredType>& types) {
 }
 
 /// Says what the weights are, compared with those of the source.
-std::string weights_text(DType made, const std::set<StoredType>& types) {
+std::string imported_weights(DType made, const std::set<StoredType>& types) {
   std::string from;
   bool same = true;
   bool exact = true;
@@ -111,8 +111,8 @@ int import_command(const ImportOptions& options) {
                       .progress = progress},
                      pool);
       });
-  std::cout << printable_name(options.to.string()) << ": weights in " << weights_text(weight, types)
-            << "; " << made.text() << std::endl;
+  std::cout << printable_name(options.to.string()) << ": weights in "
+            << imported_weights(weight, types) << "; " << made.text() << std::endl;
   const std::string folder = shell_word(options.to);
   say_next("strata train CONFIG --set model.path=" + folder + ", " +
            trying_out(options.to, options.to));

@@ -152,7 +152,7 @@ std::string loss_text(const Manifest& manifest) {
   return validation ? text + fmt::format(", validation loss {:.4f}", *validation) : text;
 }
 
-std::string kind_text(const Manifest& manifest) {
+std::string checkpoint_kind(const Manifest& manifest) {
   return manifest.types.are_weights_alone() ? ", weights alone" : "";
 }
 
@@ -168,7 +168,7 @@ std::string facts_text(const Manifest& manifest) {
   return text + "\n  dtypes   " + dtypes_text(manifest.types) + "\n";
 }
 
-std::string text_of(const Inspected& inspected, bool every_file) {
+std::string inspected_text(const Inspected& inspected, bool every_file) {
   std::string text =
       (inspected.manifest ? "checkpoint " : "model ") + printable_name(inspected.folder.string());
   text += "\n";
@@ -185,15 +185,15 @@ std::string text_of(const Inspected& inspected, bool every_file) {
   }
   if (!inspected.others.empty()) text += "\nother checkpoints of the run\n";
   for (const OtherCheckpoint& other : inspected.others) {
-    text += other.manifest
-                ? "  " + printable_name(other.folder.filename().string()) +
-                      kind_text(*other.manifest) + ": loss " + loss_text(*other.manifest) + "\n"
-                : "  not whole: " + printable_name(other.problem) + "\n";
+    text += other.manifest ? "  " + printable_name(other.folder.filename().string()) +
+                                 checkpoint_kind(*other.manifest) + ": loss " +
+                                 loss_text(*other.manifest) + "\n"
+                           : "  not whole: " + printable_name(other.problem) + "\n";
   }
   return text;
 }
 
-std::string text_of(const Verified& verified, std::size_t files) {
+std::string inspected_text(const Verified& verified, std::size_t files) {
   return "\nverified " + count_text(static_cast<std::int64_t>(files), "file") + ", " +
          format_bytes(static_cast<std::size_t>(verified.bytes)) +
          fmt::format(" in {:.2f} s, ", verified.seconds) +
@@ -222,7 +222,7 @@ void add_facts(Json& json, const Manifest& manifest) {
   json["moment_dtype"] = moment ? Json(moment_name(*moment)) : Json();
 }
 
-Json json_of(const std::vector<ListedFile>& files) {
+Json inspected_json(const std::vector<ListedFile>& files) {
   Json list = Json::array();
   for (const ListedFile& file : files) {
     Json tensors = Json::array();
@@ -234,7 +234,7 @@ Json json_of(const std::vector<ListedFile>& files) {
   return list;
 }
 
-Json json_of(const OtherCheckpoint& other) {
+Json inspected_json(const OtherCheckpoint& other) {
   Json json{{"path", other.folder.string()}, {"whole", other.manifest.has_value()}};
   if (other.manifest) {
     add_facts(json, *other.manifest);
@@ -244,18 +244,19 @@ Json json_of(const OtherCheckpoint& other) {
   return json;
 }
 
-Json json_of(const Inspected& inspected, const std::optional<Verified>& verified) {
+Json inspected_json(const Inspected& inspected, const std::optional<Verified>& verified) {
   Json json{{"kind", inspected.manifest ? "checkpoint" : "model"},
             {"path", inspected.folder.string()}};
   if (inspected.manifest) add_facts(json, *inspected.manifest);
   json["parameters"] = inspected.model.parameter_count();
   json["model"] = parse_json<Json>(write_fields(inspected.model));
   json["bytes"] = inspected.bytes;
-  json["files"] = json_of(inspected.files);
+  json["files"] = inspected_json(inspected.files);
   if (!inspected.manifest) return json;
   json["config"] = parse_json<Json>(inspected.manifest->config);
   json["others"] = Json::array();
-  for (const OtherCheckpoint& other : inspected.others) json["others"].push_back(json_of(other));
+  for (const OtherCheckpoint& other : inspected.others)
+    json["others"].push_back(inspected_json(other));
   if (!verified) return json;
   json["verified"] = {{"bytes", verified->bytes},
                       {"seconds", verified->seconds},
@@ -325,13 +326,13 @@ int inspect_command(const InspectOptions& options) {
   Inspected inspected =
       named.checkpoint ? inspect_checkpoint(std::move(named)) : inspect_model(*files, path);
   for (const ListedFile& file : inspected.files) inspected.bytes += file.bytes;
-  if (!options.json) std::cout << text_of(inspected, options.every_file) << std::flush;
+  if (!options.json) std::cout << inspected_text(inspected, options.every_file) << std::flush;
   std::optional<Verified> verified;
   if (options.verify) verified = verify(*files, inspected);
   if (options.json) {
-    std::cout << json_text(json_of(inspected, verified), 2, NotUtf8::kReplace) << '\n';
+    std::cout << json_text(inspected_json(inspected, verified), 2, NotUtf8::kReplace) << '\n';
   } else if (verified) {
-    std::cout << text_of(*verified, inspected.files.size());
+    std::cout << inspected_text(*verified, inspected.files.size());
   }
   return 0;
 }

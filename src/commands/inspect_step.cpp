@@ -48,7 +48,7 @@ std::string table_of(const FoundCheckpoint& checkpoint, const StepSamples& step,
   return text;
 }
 
-Json json_of(const FoundCheckpoint& checkpoint, const StepSamples& step) {
+Json step_json(const FoundCheckpoint& checkpoint, const StepSamples& step) {
   Json json{{"kind", "step"},           {"path", checkpoint.folder.string()},
             {"step", step.step},        {"done", step.step <= checkpoint.manifest.step},
             {"ranks", step.ranks},      {"row_tokens", step.tokens},
@@ -82,7 +82,7 @@ std::string step_text(const FoundCheckpoint& checkpoint, const InspectOptions& o
   const std::string changed = changed_training_data(config, checkpoint.manifest.data);
   if (!changed.empty()) log::warn("the run has trained on other data than these files:{}", changed);
   if (!options.json) return table_of(checkpoint, step, options.every_file);
-  return json_text(json_of(checkpoint, step), 2, NotUtf8::kReplace) + '\n';
+  return json_text(step_json(checkpoint, step), 2, NotUtf8::kReplace) + '\n';
 }
 
 }  // namespace strata

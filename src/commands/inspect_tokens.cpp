@@ -75,7 +75,7 @@ TokenFiles open_files(const std::vector<std::string>& files, const InspectOption
 
 // ---- all of it ----------------------------------------------------------------------------------
 
-std::string kind_text(const TokenStorage& storage) {
+std::string storage_kind(const TokenStorage& storage) {
   std::string text(storage.kind);
   if (storage.version > 0) text += ", version " + std::to_string(storage.version);
   return text + ", " + std::to_string(storage.id_bytes) + " bytes an id";
@@ -86,10 +86,10 @@ std::string tokenizer_text(std::uint64_t hash) {
   return fmt::format("{:x}", hash) + (hash == ByteTokenizer::hash() ? ", the byte tokenizer" : "");
 }
 
-std::string text_of(const TokenFiles& files, const TokenSurvey& survey) {
+std::string tokens_text(const TokenFiles& files, const TokenSurvey& survey) {
   const TokenSource& tokens = *files.tokens;
   std::string text = "tokens " + printable_name(tokens.name()) + "\n  kind       " +
-                     kind_text(files.shards[0].storage) + "\n  tokens     " +
+                     storage_kind(files.shards[0].storage) + "\n  tokens     " +
                      format_count(survey.tokens);
   text += "\n  documents  ";
   text += files.tell_documents
@@ -113,12 +113,12 @@ std::string text_of(const TokenFiles& files, const TokenSurvey& survey) {
   text += "\nshards\n";
   for (const Shard& shard : files.shards) {
     text += fmt::format("  {}: {} tokens, {}\n", printable_name(shard.file),
-                        format_count(shard.tokens), kind_text(shard.storage));
+                        format_count(shard.tokens), storage_kind(shard.storage));
   }
   return text;
 }
 
-Json json_of(const TokenFiles& files, const TokenSurvey& survey) {
+Json tokens_json(const TokenFiles& files, const TokenSurvey& survey) {
   const TokenSource& tokens = *files.tokens;
   const TokenStorage& storage = files.shards[0].storage;
   Json json{{"kind", "tokens"},           {"path", files.shards[0].file}, {"format", storage.kind},
@@ -234,9 +234,9 @@ void inspect_tokens(const std::vector<std::string>& files, const InspectOptions&
   if (options.document) return show_document(opened, options);
   const TokenSurvey survey = survey_tokens(*opened.tokens);
   if (!options.json) {
-    std::cout << text_of(opened, survey);
+    std::cout << tokens_text(opened, survey);
   } else {
-    std::cout << json_text(json_of(opened, survey), 2, NotUtf8::kReplace) << '\n';
+    std::cout << json_text(tokens_json(opened, survey), 2, NotUtf8::kReplace) << '\n';
   }
 }
 

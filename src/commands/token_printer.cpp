@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kGreen = "\033[32m";
 constexpr std::string_view kPlain = "\033[0m";
 
-std::string text_of(const ShownTokens& shown, std::size_t tokens) {
+std::string shown_text(const ShownTokens& shown, std::size_t tokens) {
   const std::span<const std::int32_t> ids = shown.ids.first(tokens);
   return shown.tokenizer != nullptr ? shown.tokenizer->decode(ids) : ByteTokenizer::decode(ids);
 }
@@ -49,7 +49,7 @@ void print_text(std::ostream& out, const ShownTokens& shown, bool colours) {
   for (std::size_t end = 0; end < shown.ids.size();) {
     const bool learnt = counts(shown, end);
     while (end < shown.ids.size() && (!colours || counts(shown, end) == learnt)) ++end;
-    const std::string text = text_of(shown, end);
+    const std::string text = shown_text(shown, end);
     const std::size_t begin = std::min(printed, text.size());
     out << (colours && learnt ? kGreen : "") << printable(std::string_view(text).substr(begin))
         << (colours && learnt ? kPlain : "");

@@ -182,8 +182,8 @@ nlohmann::ordered_json found_keys(const RunConfig& base, const RunConfig& found)
 }
 
 /// Returns what was found, for programs.
-nlohmann::ordered_json json_of(const TuneResult& result, const TuneModel& model,
-                               const Target& target, const TuneKeys& chosen) {
+nlohmann::ordered_json tune_json(const TuneResult& result, const TuneModel& model,
+                                 const Target& target, const TuneKeys& chosen) {
   nlohmann::ordered_json json = json_head(target.device.name, target.planned.place.world());
   json["candidates"] = result.candidates;
   json["fitting"] = result.fitting;
@@ -249,7 +249,7 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
   if (options.measure > 0) chosen = measure_best(result, model.base, options, target.ranks);
   page.print(chosen_text(model, space, chosen));
   if (!options.plan.json.empty()) {
-    write_json(json_of(result, model, target, chosen), options.plan.json);
+    write_json(tune_json(result, model, target, chosen), options.plan.json);
   }
   page.print(write_config(options, model, chosen));
   if (options.output.empty()) {

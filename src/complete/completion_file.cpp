@@ -10,6 +10,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "complete/json_record.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
@@ -18,7 +19,7 @@ namespace strata {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonRecord::Json;
 
 std::string system_problem() { return std::strerror(errno); }
 

@@ -31,7 +31,7 @@ bool are_of_different_tokenizers(const TokenSource& a, const TokenSource& b) {
   return differ(a.tokenizer_hash(), b.tokenizer_hash()) || differ(a.vocabulary(), b.vocabulary());
 }
 
-std::string text_of(const TokenSource& source) {
+std::string tokenizer_text(const TokenSource& source) {
   return format_count(source.vocabulary()) + " ids";
 }
 
@@ -70,8 +70,8 @@ void require_one_tokenizer(std::span<const TokenSource* const> sources) {
   for (const TokenSource* source : sources) {
     for (const TokenSource* other : {with_hash, with_vocabulary}) {
       if (other == nullptr || !are_of_different_tokenizers(*other, *source)) continue;
-      throw IoError(source->name() + ": is from another tokenizer (" + text_of(*source) +
-                    ") than " + other->name() + " (" + text_of(*other) +
+      throw IoError(source->name() + ": is from another tokenizer (" + tokenizer_text(*source) +
+                    ") than " + other->name() + " (" + tokenizer_text(*other) +
                     "), so their ids mean different text. Tokenize both in the same way");
     }
     if (with_hash == nullptr && source->tokenizer_hash() != 0) with_hash = source;
@@ -81,8 +81,8 @@ void require_one_tokenizer(std::span<const TokenSource* const> sources) {
 
 void require_same_tokenizer(const TokenSource& training, const TokenSource& validation) {
   if (!are_of_different_tokenizers(training, validation)) return;
-  throw IoError(validation.name() + ": is from another tokenizer (" + text_of(validation) +
-                ") than " + training.name() + " (" + text_of(training) +
+  throw IoError(validation.name() + ": is from another tokenizer (" + tokenizer_text(validation) +
+                ") than " + training.name() + " (" + tokenizer_text(training) +
                 "), so it does not measure what is trained. Tokenize both in the same way");
 }
 

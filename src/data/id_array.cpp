@@ -9,7 +9,7 @@
 namespace strata {
 
 namespace {
-constexpr std::size_t kPiece = 4096;  ///< ids that are on the stack at once
+constexpr std::size_t kPieceIds = 4096;  ///< ids that are on the stack at once
 }
 
 void read_ids(const InputFile& file, std::size_t offset, TokenType type,
@@ -18,7 +18,7 @@ void read_ids(const InputFile& file, std::size_t offset, TokenType type,
     file.read(offset, std::as_writable_bytes(out));
     return;
   }
-  std::array<std::uint16_t, kPiece> buffer;
+  std::array<std::uint16_t, kPieceIds> buffer;
   while (!out.empty()) {
     const auto ids = std::span(buffer).first(std::min(buffer.size(), out.size()));
     file.read(offset, std::as_writable_bytes(ids));
@@ -35,7 +35,7 @@ void append_ends_by_id(const TokenSource& source, const Separator& separator, st
   const std::int64_t offset = separator.begins ? 0 : 1;
   const std::int64_t last = separator.begins ? std::min(end, source.size() - 1) : end - 1;
   std::int64_t at = separator.begins ? begin + 1 : begin;
-  std::array<std::int32_t, kPiece> buffer;
+  std::array<std::int32_t, kPieceIds> buffer;
   while (at <= last) {
     const auto count = std::min<std::int64_t>(std::ssize(buffer), last - at + 1);
     const auto ids = std::span(buffer).first(static_cast<std::size_t>(count));

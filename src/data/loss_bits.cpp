@@ -13,7 +13,7 @@
 namespace strata {
 
 namespace {
-constexpr std::size_t kPiece = 4096;  ///< bytes
+constexpr std::size_t kPieceBytes = 4096;  ///< bytes
 }
 
 LossBits::LossBits(const InputFile& file, std::size_t offset, std::uint64_t tokens)
@@ -32,7 +32,7 @@ LossBits::LossBits(const InputFile& file, std::size_t offset, std::uint64_t toke
 }
 
 void LossBits::read(const InputFile& file, std::int64_t begin, std::span<std::uint8_t> out) const {
-  std::array<std::uint8_t, kPiece> buffer;
+  std::array<std::uint8_t, kPieceBytes> buffer;
   auto bit = static_cast<std::uint64_t>(begin);
   while (!out.empty()) {
     const std::uint64_t first_bit = bit / 8 * 8;
@@ -64,7 +64,7 @@ void LossRuns::add_run(bool counts, std::uint64_t tokens) {
 }
 
 void LossRuns::write(OutputFile& out) const {
-  std::array<std::uint8_t, kPiece> buffer{};
+  std::array<std::uint8_t, kPieceBytes> buffer{};
   const std::uint64_t bits = 8 * token_file::loss_bytes(tokens_);
   std::size_t next_change = 0;
   for (std::uint64_t first = 0; first < bits; first += 8 * buffer.size()) {

@@ -17,19 +17,19 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kMagic = "MMIDIDX\0\0"sv;
+constexpr std::string_view kIndexMagic = "MMIDIDX\0\0"sv;
 constexpr std::uint64_t kVersion = 1;
-constexpr std::uint64_t kHeaderBytes = kMagic.size() + 8 + 1 + 8 + 8;
+constexpr std::uint64_t kIndexHeaderBytes = kIndexMagic.size() + 8 + 1 + 8 + 8;
 constexpr std::uint64_t kSequenceBytes = 4 + 8;  ///< its length and its pointer
 constexpr std::uint8_t kCodeI32 = 4;
 constexpr std::uint8_t kCodeU16 = 8;
-constexpr std::size_t kPiece = 4096;  ///< numbers that are on the stack at once
+constexpr std::size_t kPieceNumbers = 4096;  ///< numbers that are on the stack at once
 
 /// Calls `take` with each of `count` numbers from byte `offset` on.
 template <class T, class Take>
 void for_each_number(const InputFile& file, std::uint64_t offset, std::uint64_t count,
                      const Take& take) {
-  std::array<T, kPiece> buffer;
+  std::array<T, kPieceNumbers> buffer;
   while (count > 0) {
     const auto numbers = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), count));
     file.read(offset, std::as_writable_bytes(numbers));
@@ -39,15 +39,15 @@ void for_each_number(const InputFile& file, std::uint64_t offset, std::uint64_t 
   }
 }
 
-std::uint64_t lengths_offset() { return kHeaderBytes; }
-std::uint64_t pointers_offset(std::uint64_t sequences) { return kHeaderBytes + 4 * sequences; }
+std::uint64_t lengths_offset() { return kIndexHeaderBytes; }
+std::uint64_t pointers_offset(std::uint64_t sequences) { return kIndexHeaderBytes + 4 * sequences; }
 std::uint64_t documents_offset(std::uint64_t sequences) {
-  return kHeaderBytes + kSequenceBytes * sequences;
+  return kIndexHeaderBytes + kSequenceBytes * sequences;
 }
 
 }  // namespace
 
-bool MegatronFile::is(std::string_view beginning) { return beginning.starts_with(kMagic); }
+bool MegatronFile::is(std::string_view beginning) { return beginning.starts_with(kIndexMagic); }
 
 std::string MegatronFile::ids_of(const std::string& index) {
   if (!index.ends_with(kIndexEnding)) {
@@ -72,7 +72,7 @@ void MegatronFile::refuse(const std::string& what) const {
 
 void MegatronFile::read_header() {
   const std::uint64_t found = index_.bytes();
-  std::array<std::byte, kHeaderBytes> header{};
+  std::array<std::byte, kIndexHeaderBytes> header{};
   if (found < header.size()) {
     refuse("torn: its header takes " + std::to_string(header.size()) + " bytes, it has " +
            std::to_string(found));
@@ -83,8 +83,8 @@ void MegatronFile::read_header() {
     std::memcpy(&value, header.data() + offset, sizeof value);
     return value;
   };
-  constexpr std::size_t kCodeAt = kMagic.size() + 8;
-  if (const std::uint64_t version = number(kMagic.size()); version != kVersion) {
+  constexpr std::size_t kCodeAt = kIndexMagic.size() + 8;
+  if (const std::uint64_t version = number(kIndexMagic.size()); version != kVersion) {
     refuse("has version " + std::to_string(version) + " of its format; only 1 is known here");
   }
   const auto code = std::to_integer<std::uint8_t>(header[kCodeAt]);
@@ -111,15 +111,15 @@ void MegatronFile::check_sequences() const {
   const std::uint64_t width = size_of(type_);
   std::uint64_t sequence = 0;
   std::uint64_t begin = 0;
-  std::array<std::int64_t, kPiece> pointers{};
+  std::array<std::int64_t, kPieceNumbers> pointers{};
   for_each_number<std::int32_t>(index_, lengths_offset(), sequences_, [&](std::int32_t length) {
-    if (sequence % kPiece == 0) {
+    if (sequence % kPieceNumbers == 0) {
       const auto piece =
-          std::span(pointers).first(std::min<std::uint64_t>(kPiece, sequences_ - sequence));
+          std::span(pointers).first(std::min<std::uint64_t>(kPieceNumbers, sequences_ - sequence));
       index_.read(pointers_offset(sequences_) + sizeof(std::int64_t) * sequence,
                   std::as_writable_bytes(piece));
     }
-    const auto pointer = static_cast<std::uint64_t>(pointers[sequence % kPiece]);
+    const auto pointer = static_cast<std::uint64_t>(pointers[sequence % kPieceNumbers]);
     if (length < 0 || pointer != begin) {
       refuse("damaged: sequence " + std::to_string(sequence) + " has " + std::to_string(length) +
              " ids from byte " + std::to_string(pointer) + " on, but those before it end at " +

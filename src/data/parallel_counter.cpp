@@ -20,7 +20,7 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kReadBytes = 4 * kMiB;
+constexpr std::size_t kCountedBytes = 4 * kMiB;
 constexpr std::size_t kMostPartBytes = kGiB;
 
 /// Returns the bytes of memory that the host still has for this process.
@@ -38,7 +38,7 @@ ParallelCounter::ParallelCounter(const TrainTokenizerOptions& options,
     : pool_(options.threads),
       limit_bytes_(options.memory_limit_bytes > 0 ? options.memory_limit_bytes
                                                   : free_memory_bytes()),
-      read_(kReadBytes),
+      read_(kCountedBytes),
       text_field_(options.text_field),
       after_batch_(std::move(after_batch)) {
   for (int i = 0; i < pool_.threads(); ++i) counters_.emplace_back(options.training.split);
@@ -92,7 +92,7 @@ PieceCounter ParallelCounter::finish() {
 void ParallelCounter::add_part(Part part) {
   batch_bytes_ += part.text.size();
   parts_.push_back(std::move(part));
-  if (batch_bytes_ >= kReadBytes * counters_.size()) count_batch();
+  if (batch_bytes_ >= kCountedBytes * counters_.size()) count_batch();
 }
 
 void ParallelCounter::count_batch() {

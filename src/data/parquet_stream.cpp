@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "PAR1";
+constexpr std::string_view kParquetMagic = "PAR1";
 constexpr const char* kLibrary = "strata_parquet.so";
 
 /// What records are made of, as read_record() and conversations have it. Other columns of a table,
@@ -143,7 +143,7 @@ class ParquetStream final : public PieceStream {
 
 }  // namespace
 
-bool is_parquet(std::string_view beginning) { return beginning.starts_with(kMagic); }
+bool is_parquet(std::string_view beginning) { return beginning.starts_with(kParquetMagic); }
 
 bool reads_parquet() { return find_library().has_value(); }
 
@@ -151,7 +151,7 @@ std::unique_ptr<ByteStream> lines_of_parquet(const std::string& file, const Reco
   const std::optional<fs::path> found = find_library();
   const Library library = found ? load_library(*found) : Library{.problem = "it is not there"};
   if (library.open == nullptr) {
-    const FileKind kind = *recognize_format(kMagic);
+    const FileKind kind = *recognize_format(kParquetMagic);
     const std::string what =
         std::string(kind.what) + ", and what reads them cannot be loaded (" + library.problem + ")";
     refuse_kind({.what = what.c_str(), .remedy = kind.remedy}, file);

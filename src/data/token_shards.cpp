@@ -26,7 +26,7 @@ struct NameParts {
   std::string behind;
 };
 
-NameParts parts_of(const std::string& output) {
+NameParts name_parts(const std::string& output) {
   const fs::path path(output);
   const std::string behind = path.extension().string();
   return {.before = output.substr(0, output.size() - behind.size()) + '-', .behind = behind};
@@ -40,14 +40,14 @@ bool is_number(const std::string& text) {
 }  // namespace
 
 std::string shard_file(const std::string& output, std::int64_t shard) {
-  const NameParts parts = parts_of(output);
+  const NameParts parts = name_parts(output);
   const std::string number = std::to_string(shard);
   return parts.before + std::string(kDigits - std::min(kDigits, number.size()), '0') + number +
          parts.behind;
 }
 
 std::vector<std::string> find_shards(const std::string& output) {
-  const NameParts parts = parts_of(output);
+  const NameParts parts = name_parts(output);
   const fs::path folder = fs::path(output).parent_path();
   const std::string before = fs::path(parts.before).filename();
   std::vector<std::string> found;

@@ -17,7 +17,7 @@
 namespace strata {
 namespace {
 
-void check_options(const TrainTokenizerOptions& options) {
+void check_training_options(const TrainTokenizerOptions& options) {
   if (options.inputs.empty())
     throw ConfigError("tokenizer train: name at least one file or folder");
   check_training(options.training);
@@ -96,7 +96,7 @@ class Counting {
 }  // namespace
 
 TrainedOnFiles train_tokenizer(const TrainTokenizerOptions& options) {
-  check_options(options);
+  check_training_options(options);
   refuse_vain_field(options.format, options.text_field);
   const std::vector<TextFile> files = find_text_files(options.inputs, options.extensions);
   Counting counting(options, files);

@@ -14,7 +14,7 @@ namespace strata {
 
 namespace {
 
-std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
+std::size_t place_of(Lane lane) { return static_cast<std::size_t>(lane); }
 
 /// Returns why a fill waits for a lane that used the slot.
 WaitFor why_wait_for(Lane user) {
@@ -49,13 +49,13 @@ void Lease::use(Stream& stream, WaitFor why) {
     }
     stream.wait(slot.filled, why);
   }
-  users_[index_of(stream.lane())] = &stream;
+  users_[place_of(stream.lane())] = &stream;
 }
 
 void Lease::filled() { filled(*filler_); }
 
 void Lease::filled(Stream& stream) {
-  users_[index_of(stream.lane())] = &stream;
+  users_[place_of(stream.lane())] = &stream;
   SlotRing::Slot& slot = ring_->at(slot_);
   slot.filled = stream.record();
   slot.filling = false;
@@ -67,7 +67,7 @@ void Lease::end() noexcept {
   for (Stream* user : users_) {
     if (user == nullptr) continue;
     try {
-      slot.last_use[index_of(user->lane())] = user->record();
+      slot.last_use[place_of(user->lane())] = user->record();
     } catch (const std::exception& error) {
       // The device has failed; what is submitted next says so as an error.
       log::error("end of a lease: {}", error.what());
@@ -149,7 +149,7 @@ Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
   slot.leases = 1;
   Lease lease(this, slot_index);
   lease.filler_ = &stream;
-  lease.users_[index_of(stream.lane())] = &stream;
+  lease.users_[place_of(stream.lane())] = &stream;
   if (stream.device().options().poison_slots) {
     stream.set(slot.data, 0xff, bytes_each_, {.phase = "poison"});
   }

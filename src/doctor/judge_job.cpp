@@ -12,7 +12,7 @@ namespace strata {
 
 namespace {
 
-constexpr int kFewestCores = 4;  // of a rank
+constexpr int kFewestRankCores = 4;  // of a rank
 
 /// Returns whose MPI a text is of: what a library calls itself, or what mpirun says of its version.
 std::string implementation_of(const std::string& text) {
@@ -97,11 +97,11 @@ Finding judge_slurm(const JobFacts& facts, const HostFacts& host) {
            "this hides GPUs from ranks of the same host, which then cannot reach each other: use "
            "--gpus-per-node");
   }
-  if (facts.cores_per_task && *facts.cores_per_task < kFewestCores) {
+  if (facts.cores_per_task && *facts.cores_per_task < kFewestRankCores) {
     worsen(finding, tasks > 1 ? Verdict::kBad : Verdict::kWarn,
            fmt::format("a rank wants {} cores, and several refuse to start with fewer: "
                        "--cpus-per-task, for sbatch and srun",
-                       kFewestCores));
+                       kFewestRankCores));
   }
   if (facts.memory_per_node.value_or(0) > 0) {
     finding.found += ", " + format_bytes(*facts.memory_per_node) + " of memory";

@@ -21,8 +21,8 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kParameters = std::int64_t{1} << 24;
-constexpr std::size_t kStateBytes = 14;  // of a parameter: bf16 weight and gradient, low, m, v
-constexpr double kUpdateBytes = 26;      // read and written of a parameter by AdamW
+constexpr std::size_t kParameterBytes = 14;  // of a parameter: bf16 weight and gradient, low, m, v
+constexpr double kUpdateBytes = 26;          // read and written of a parameter by AdamW
 constexpr double kMeasureS = 0.2;
 
 /// Parameters with their state, on the cpu backend, whose calls here return when they are done.
@@ -32,7 +32,7 @@ class HostState {
       : clock_(clock),
         backend_(make_backend(BackendKind::kCpu,
                               {.device = {.execution = Execution::kEager}, .threads = threads})),
-        arena_(*backend_.device, Space::kPinned, kParameters * kStateBytes + kMiB, "doctor") {
+        arena_(*backend_.device, Space::kPinned, kParameters * kParameterBytes + kMiB, "doctor") {
     op_.weight = arena_.allocate_tensor("weight", DType::kBF16, {kParameters});
     op_.low = arena_.allocate_tensor("low", DType::kI16, {kParameters});
     op_.m = arena_.allocate_tensor("m", DType::kF32, {kParameters});
@@ -97,7 +97,7 @@ class HostState {
 HostRates measure_host(int most_threads, std::size_t free_bytes, const RateClock& clock) {
   HostRates rates;
   try {
-    if (free_bytes < 2 * kParameters * kStateBytes) {
+    if (free_bytes < 2 * kParameters * kParameterBytes) {
       rates.problem = "too little memory is free to measure";
       return rates;
     }

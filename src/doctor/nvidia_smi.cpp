@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using Values = std::map<std::string, std::string>;
 
 /// Newer drivers know these by another name.
-constexpr const char* kClockReasons = "clocks_throttle_reasons.active";
+constexpr const char* kClockReasonsField = "clocks_throttle_reasons.active";
 constexpr const char* kNewerClockReasons = "clocks_event_reasons.active";
 constexpr const char* kFields[] = {"index",
                                    "uuid",
@@ -43,7 +43,7 @@ constexpr const char* kFields[] = {"index",
                                    "compute_mode",
                                    "mig.mode.current",
                                    "ecc.errors.uncorrected.volatile.total",
-                                   kClockReasons,
+                                   kClockReasonsField,
                                    "power.limit",
                                    "power.default_limit",
                                    "pcie.link.width.current",
@@ -121,7 +121,7 @@ class NvidiaSmi {
         return failure.find('"' + field + '"') != std::string::npos;
       });
       if (refused == fields.end()) return {};
-      if (*refused == kClockReasons) {
+      if (*refused == kClockReasonsField) {
         *refused = kNewerClockReasons;
       } else {
         fields.erase(refused);
@@ -157,7 +157,7 @@ std::string text_in(const Values& values, const std::string& field) {
 }
 
 /// Returns a number, without what follows it.
-std::optional<double> number_in(const Values& values, const std::string& field) {
+std::optional<double> number_of_field(const Values& values, const std::string& field) {
   const std::string text = text_in(values, field);
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -166,20 +166,20 @@ std::optional<double> number_in(const Values& values, const std::string& field) 
 }
 
 std::optional<int> whole_in(const Values& values, const std::string& field) {
-  const std::optional<double> number = number_in(values, field);
+  const std::optional<double> number = number_of_field(values, field);
   if (!number || std::abs(*number) > 1e9) return std::nullopt;
   return static_cast<int>(std::lround(*number));
 }
 
 std::optional<std::size_t> mebibytes_in(const Values& values, const std::string& field) {
-  const std::optional<double> number = number_in(values, field);
+  const std::optional<double> number = number_of_field(values, field);
   if (!number || *number < 0) return std::nullopt;
   return static_cast<std::size_t>(*number) * kMiB;
 }
 
 /// Returns bits that are written as "0x0000000000000004".
 std::optional<std::uint64_t> bits_in(const Values& values) {
-  for (const char* const field : {kClockReasons, kNewerClockReasons}) {
+  for (const char* const field : {kClockReasonsField, kNewerClockReasons}) {
     const std::string text = text_in(values, field);
     if (!text.starts_with("0x")) continue;
     std::uint64_t bits = 0;
@@ -197,7 +197,7 @@ GpuFacts facts_of(const Values& values, const fs::path& root) {
                .driver = text_in(values, "driver_version"),
                .compute_mode = text_in(values, "compute_mode"),
                .divided = text_in(values, "mig.mode.current") == "Enabled"};
-  if (const auto capability = number_in(values, "compute_cap"))
+  if (const auto capability = number_of_field(values, "compute_cap"))
     gpu.capability = static_cast<int>(std::lround(10 * *capability));
   gpu.memory_bytes = mebibytes_in(values, "memory.total");
   gpu.used_bytes = mebibytes_in(values, "memory.used");
@@ -205,8 +205,8 @@ GpuFacts facts_of(const Values& values, const fs::path& root) {
   if (const auto errors = whole_in(values, "ecc.errors.uncorrected.volatile.total"))
     gpu.memory_errors = *errors;
   gpu.clock_reasons = bits_in(values);
-  gpu.power_limit_w = number_in(values, "power.limit");
-  gpu.default_power_limit_w = number_in(values, "power.default_limit");
+  gpu.power_limit_w = number_of_field(values, "power.limit");
+  gpu.default_power_limit_w = number_of_field(values, "power.default_limit");
   gpu.link_width = whole_in(values, "pcie.link.width.current");
   gpu.most_width = whole_in(values, "pcie.link.width.max");
   gpu.most_generation = whole_in(values, "pcie.link.gen.max");

@@ -31,7 +31,7 @@ std::string line_of(const fs::path& file, const std::string& key) {
   return {};
 }
 
-std::string first_line(const fs::path& file) {
+std::string first_line_of_file(const fs::path& file) {
   std::string line;
   std::ifstream in(file);
   std::getline(in, line);
@@ -52,7 +52,7 @@ std::optional<std::string> huge_pages(const fs::path& root) {
   const fs::path folder = root / "sys/kernel/mm";
   if (!fs::exists(folder, error)) return std::nullopt;
   if (!fs::exists(folder / "transparent_hugepage", error)) return "none";
-  const std::string line = first_line(folder / "transparent_hugepage/enabled");
+  const std::string line = first_line_of_file(folder / "transparent_hugepage/enabled");
   const std::size_t begin = line.find('[');
   const std::size_t end = line.find(']');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return std::nullopt;
@@ -96,8 +96,8 @@ HostFacts read_host(const fs::path& root, std::optional<std::size_t> lockable) {
   const fs::path status = root / "proc/self/status";
   facts.cores = cores_of_list(line_of(status, "Cpus_allowed_list"));
   facts.memory_nodes = cores_of_list(line_of(status, "Mems_allowed_list"));
-  facts.machine_cores = cores_of_list(first_line(root / "sys/devices/system/cpu/online"));
-  facts.nodes = cores_of_list(first_line(root / "sys/devices/system/node/online"));
+  facts.machine_cores = cores_of_list(first_line_of_file(root / "sys/devices/system/cpu/online"));
+  facts.nodes = cores_of_list(first_line_of_file(root / "sys/devices/system/node/online"));
   facts.quota = cores_by_quota(root);
   facts.huge_pages = huge_pages(root);
   facts.lockable_bytes = lockable;

@@ -22,7 +22,7 @@ namespace strata {
 
 namespace {
 
-constexpr std::int64_t kSteps = 120;
+constexpr std::int64_t kKilledSteps = 120;
 constexpr std::int64_t kEvery = 20;  // steps between checkpoints
 constexpr double kLimitS = 600;      // a run takes a second, and some to start; this is a hang
 
@@ -42,8 +42,8 @@ class Runs {
       : program_(options.program.string()), folder_(options.scratch / "kill") {
     std::filesystem::create_directories(folder_);
     RunConfig config = tiny_training(options);
-    config.run.steps = kSteps;
-    config.run.log_every = kSteps;
+    config.run.steps = kKilledSteps;
+    config.run.log_every = kKilledSteps;
     config.checkpoint.at_end = true;
     config.checkpoint.every_steps = kEvery;
     save_run_config(config, folder_ / "config.json");
@@ -137,7 +137,7 @@ std::vector<Finding> check_kill(const SelfTestOptions& options) {
     return {finding};
   }
   runs.finish("killed", {"--resume", "auto"});
-  const std::string last = checkpoint_name(kSteps);
+  const std::string last = checkpoint_name(kKilledSteps);
   const std::string difference =
       first_file_that_differs(runs.checkpoints("killed") / last, runs.checkpoints("whole") / last);
   if (!difference.empty()) {
@@ -151,7 +151,7 @@ std::vector<Finding> check_kill(const SelfTestOptions& options) {
   finding.found = fmt::format(
       "killed behind step {}, gone on to step {}; the checkpoint there is that of a run that was "
       "not killed, byte for byte",
-      saved.back(), kSteps);
+      saved.back(), kKilledSteps);
   return {finding};
 }
 

@@ -13,14 +13,14 @@ namespace strata {
 
 namespace {
 
-constexpr std::int64_t kSteps = 6;
+constexpr std::int64_t kResumedSteps = 6;
 constexpr std::int64_t kSaved = 3;    // steps done when the checkpoint is taken
 constexpr std::int64_t kGivenUp = 5;  // steps done when the run is given up
 
 /// Streams, so that state lives on the host, as it does where it matters.
 RunConfig config_of(const SelfTestOptions& options) {
   RunConfig config = tiny_training(options);
-  config.run.steps = kSteps;
+  config.run.steps = kResumedSteps;
   config.schedule.resident_units = 0;
   config.checkpoint.every_steps = kSaved;
   return config;
@@ -52,7 +52,7 @@ TrainingResult go_on(const SelfTestOptions& options, Ranks& ranks, CheckpointPla
   SessionHooks hooks = hooks_of(options);
   hooks.checkpoints = place;
   Session session(config_of(options), ranks, hooks);
-  train_steps(session, session.first_step(), kSteps);
+  train_steps(session, session.first_step(), kResumedSteps);
   return result_of(session);
 }
 
@@ -75,7 +75,7 @@ std::vector<Finding> check_resume(const SelfTestOptions& options) {
   TrainingResult whole;
   {
     Session session(config_of(options), single.ranks(), hooks_of(options));
-    train_steps(session, 0, kSteps);
+    train_steps(session, 0, kResumedSteps);
     whole = since_saved(result_of(session));
   }
   train_and_give_up(options, single.ranks(), place);
@@ -84,7 +84,7 @@ std::vector<Finding> check_resume(const SelfTestOptions& options) {
   Finding finding{.name = "save and resume",
                   .found = fmt::format("saved behind step {}, gone on to step {} with the bits of "
                                        "a run that was not interrupted",
-                                       kSaved, kSteps)};
+                                       kSaved, kResumedSteps)};
   if (!difference.empty()) {
     finding.verdict = Verdict::kBad;
     finding.found = "gone on from a checkpoint: " + difference + " of an uninterrupted run";

@@ -77,7 +77,7 @@ std::vector<std::vector<int>> machines_of(const Facts& ranks) {
   return all;
 }
 
-const LaunchFacts& at(const Facts& ranks, int rank) {
+const LaunchFacts& facts_of(const Facts& ranks, int rank) {
   return ranks[static_cast<std::size_t>(rank)];
 }
 
@@ -112,11 +112,12 @@ void check_versions(const Facts& ranks, LaunchFindings& found) {
 /// Ranks on GPUs talk through NCCL.
 void check_nccl(const Facts& ranks, LaunchFindings& found) {
   const auto without = [&](int rank) {
-    return at(ranks, rank).backend.view() == "cuda" && at(ranks, rank).nccl.view().empty();
+    return facts_of(ranks, rank).backend.view() == "cuda" &&
+           facts_of(ranks, rank).nccl.view().empty();
   };
   if (const std::vector<int> which = ranks_where(ranks, without); !which.empty()) {
     found.errors.push_back(places(ranks, which) + " cannot use NCCL: " +
-                           std::string(at(ranks, which.front()).nccl_problem.view()));
+                           std::string(facts_of(ranks, which.front()).nccl_problem.view()));
     return;
   }
   const std::string versions =
@@ -131,7 +132,7 @@ void check_nccl(const Facts& ranks, LaunchFindings& found) {
 void check_gpus(const Facts& ranks, const std::vector<int>& local, LaunchFindings& found) {
   std::map<std::pair<std::string_view, std::string_view>, std::vector<int>> users;
   for (const int rank : local) {
-    const LaunchFacts& facts = at(ranks, rank);
+    const LaunchFacts& facts = facts_of(ranks, rank);
     if (facts.visible_gpus > 0) {
       users[{facts.pci_bus_id.view(), facts.uuid.view()}].push_back(rank);
     }
@@ -140,14 +141,14 @@ void check_gpus(const Facts& ranks, const std::vector<int>& local, LaunchFinding
     if (which.size() < 2) continue;
     found.errors.push_back(
         places(ranks, which) + " would share GPU " + std::string(gpu.first) + ", and " +
-        std::to_string(at(ranks, which.front()).visible_gpus) +
+        std::to_string(facts_of(ranks, which.front()).visible_gpus) +
         " are visible to each; start no more ranks on a host than it has GPUs for the job "
         "(--ntasks-per-node or mpirun -npernode), and let each rank see all of them "
         "(--gpus-per-node, and no CUDA_VISIBLE_DEVICES)");
     return;
   }
   const auto few = [&](int rank) {
-    const int visible = at(ranks, rank).visible_gpus;
+    const int visible = facts_of(ranks, rank).visible_gpus;
     return visible > 0 && visible < static_cast<int>(users.size());
   };
   std::vector<int> blind;
@@ -155,7 +156,7 @@ void check_gpus(const Facts& ranks, const std::vector<int>& local, LaunchFinding
   if (blind.empty()) return;
   found.errors.push_back(
       places(ranks, blind) + " cannot see the GPUs of the other ranks there (" +
-      std::to_string(at(ranks, blind.front()).visible_gpus) + " visible, " +
+      std::to_string(facts_of(ranks, blind.front()).visible_gpus) + " visible, " +
       std::to_string(users.size()) +
       " in use), so they could not reach each other directly; --gpus-per-task and --gpu-bind of "
       "SLURM hide them: use --gpus-per-node, and set no CUDA_VISIBLE_DEVICES for single ranks");
@@ -165,7 +166,7 @@ void check_gpus(const Facts& ranks, const std::vector<int>& local, LaunchFinding
 /// share of the machine, and not because all ranks there have the same few, as in a small
 /// container.
 bool bound_by_launcher(const Facts& ranks, int rank) {
-  const LaunchFacts& own = at(ranks, rank);
+  const LaunchFacts& own = facts_of(ranks, rank);
   const int local = local_ranks(ranks, rank);
   if (static_cast<int>(own.cores.cores.count()) >= own.machine_cores / local) return false;
   const auto alike = [&](const LaunchFacts& other) {
@@ -176,7 +177,7 @@ bool bound_by_launcher(const Facts& ranks, int rank) {
 
 void check_cores(const Facts& ranks, LaunchFindings& found) {
   const auto cores = [&](int rank) {
-    return static_cast<int>(at(ranks, rank).cores.cores.count());
+    return static_cast<int>(facts_of(ranks, rank).cores.cores.count());
   };
   const auto bound = [&](int rank) {
     return cores(rank) < kFewestCores && bound_by_launcher(ranks, rank);
@@ -185,13 +186,13 @@ void check_cores(const Facts& ranks, LaunchFindings& found) {
   const auto scarce = [&](int rank) {
     const auto sharers =
         static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const LaunchFacts& other) {
-          return other.cores.machine == at(ranks, rank).cores.machine &&
-                 (other.cores.cores & at(ranks, rank).cores.cores).any();
+          return other.cores.machine == facts_of(ranks, rank).cores.machine &&
+                 (other.cores.cores & facts_of(ranks, rank).cores.cores).any();
         }));
     return !bound(rank) && cores(rank) < kFewestCores * std::max(sharers, 1);
   };
   if (const std::vector<int> which = ranks_where(ranks, bound); !which.empty()) {
-    const LaunchFacts& first = at(ranks, which.front());
+    const LaunchFacts& first = facts_of(ranks, which.front());
     found.errors.push_back(
         "the launcher has bound ranks to fewer than " + std::to_string(kFewestCores) +
         " cores: " + places(ranks, which) + " (" + std::to_string(cores(which.front())) + " of " +
@@ -210,14 +211,14 @@ void check_cores(const Facts& ranks, LaunchFindings& found) {
 
 void check_counts(const Facts& ranks, LaunchFindings& found) {
   const auto miscounted = [&](int rank) {
-    const int launched = at(ranks, rank).launched_on_host;
+    const int launched = facts_of(ranks, rank).launched_on_host;
     return launched > 0 && launched != local_ranks(ranks, rank);
   };
   const std::vector<int> which = ranks_where(ranks, miscounted);
   if (which.empty()) return;
   found.warnings.push_back(
       "the launcher counts other ranks on a host than there are: " + places(ranks, which) + " (" +
-      std::to_string(at(ranks, which.front()).launched_on_host) + " by the launcher, " +
+      std::to_string(facts_of(ranks, which.front()).launched_on_host) + " by the launcher, " +
       std::to_string(local_ranks(ranks, which.front())) +
       " found); if several of its hosts are containers of one machine, this is harmless");
 }
@@ -242,7 +243,8 @@ LaunchFindings check_launch(const std::vector<LaunchFacts>& ranks) {
   LaunchFindings found;
   check_versions(ranks, found);
   const auto blind = [&](int rank) {
-    return at(ranks, rank).backend.view() == "cuda" && at(ranks, rank).visible_gpus == 0;
+    return facts_of(ranks, rank).backend.view() == "cuda" &&
+           facts_of(ranks, rank).visible_gpus == 0;
   };
   if (const std::vector<int> which = ranks_where(ranks, blind); !which.empty()) {
     found.errors.push_back(places(ranks, which) +
@@ -261,7 +263,7 @@ std::string map_of_ranks(const std::vector<LaunchFacts>& ranks) {
   for (const LaunchFacts& facts : ranks) cores.push_back(facts.cores);
   std::string text = "ranks";
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
-    const LaunchFacts& facts = at(ranks, rank);
+    const LaunchFacts& facts = facts_of(ranks, rank);
     CoreBits share;
     for (const int core : own_share(cores, rank)) share.set(static_cast<std::size_t>(core));
     if (static_cast<int>(share.count()) < kFewestCores) share = facts.cores.cores;

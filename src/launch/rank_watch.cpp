@@ -17,7 +17,7 @@ namespace {
 
 using Doing = LaneState::Doing;
 
-const LaneState& at(const RankView& view, Lane lane) {
+const LaneState& lane_of(const RankView& view, Lane lane) {
   return view.lanes[static_cast<std::size_t>(lane)];
 }
 
@@ -27,7 +27,7 @@ bool meets(const RankView& view, Lane lane) {
   switch (lane) {
     case Lane::kComm: {
       // Who has not begun a collective is not in it, and others may wait there for this rank.
-      const LaneState& comm = at(view, lane);
+      const LaneState& comm = lane_of(view, lane);
       return comm.doing == Doing::kRuns && comm.work.kind == SubmissionKind::kCollective;
     }
     case Lane::kHost: return on(Channel::kHost);
@@ -43,8 +43,8 @@ std::string lanes_that(const RankView& view, Doing doing, bool foreign) {
   for (int i = 0; i < kLaneCount; ++i) {
     const auto lane = static_cast<Lane>(i);
     const bool own_save = lane == Lane::kSave && !foreign;
-    if (at(view, lane).doing != doing || meets(view, lane) != foreign || own_save) continue;
-    text += (text.empty() ? "" : "; ") + text_of(lane, at(view, lane));
+    if (lane_of(view, lane).doing != doing || meets(view, lane) != foreign || own_save) continue;
+    text += (text.empty() ? "" : "; ") + text_of(lane, lane_of(view, lane));
   }
   return text;
 }
@@ -54,7 +54,7 @@ std::string lanes_that(const RankView& view, Doing doing, bool foreign) {
 bool moved(const RankView& from, const RankView& to) {
   for (int i = 0; i < kLaneCount; ++i) {
     const auto lane = static_cast<Lane>(i);
-    if (lane != Lane::kSave && !at(from, lane).same_as(at(to, lane))) return true;
+    if (lane != Lane::kSave && !lane_of(from, lane).same_as(lane_of(to, lane))) return true;
   }
   return false;
 }
@@ -64,7 +64,7 @@ RankReport standing_still(const RankView& view) {
   if (std::string text = lanes_that(view, Doing::kRuns, false); !text.empty()) {
     return {.standing = Standing::kStuck, .text = std::move(text)};
   }
-  if (at(view, Lane::kSave).doing == Doing::kRuns && !meets(view, Lane::kSave)) {
+  if (lane_of(view, Lane::kSave).doing == Doing::kRuns && !meets(view, Lane::kSave)) {
     return {.standing = Standing::kUnwatched};
   }
   if (std::string text = lanes_that(view, Doing::kRuns, true); !text.empty()) {
@@ -107,8 +107,8 @@ std::string text_of(const RankView& view) {
   std::string text;
   for (int i = 0; i < kLaneCount; ++i) {
     const auto lane = static_cast<Lane>(i);
-    if (at(view, lane).doing == Doing::kNothing) continue;
-    text += (text.empty() ? "" : "; ") + text_of(lane, at(view, lane));
+    if (lane_of(view, lane).doing == Doing::kNothing) continue;
+    text += (text.empty() ? "" : "; ") + text_of(lane, lane_of(view, lane));
   }
   return text.empty() ? "its lanes have nothing to do" : text;
 }

@@ -37,8 +37,8 @@ bool means(std::string_view name, std::string_view module) {
 }
 
 /// Returns the value that a pattern has for a module, or `otherwise` if it has none.
-double value_of(const std::vector<std::string>& pattern, std::string_view module,
-                double otherwise) {
+double pattern_value(const std::vector<std::string>& pattern, std::string_view module,
+                     double otherwise) {
   for (const std::string& text : pattern) {
     const std::optional<NamedValue> entry = parse_named_value(text);
     if (entry && means(entry->name, module)) return entry->value;
@@ -67,8 +67,9 @@ std::vector<Adapter> adapters_of(const ModelSpec& spec, const AdapterConfig& con
   for (std::size_t i = 0; i < linear.sources.size(); ++i) {
     const std::string module = module_of(spec, layer, linear.sources[i]);
     if (!is_target(config, layer, module)) continue;
-    const double rank = value_of(config.rank_pattern, module, static_cast<double>(config.rank));
-    const double alpha = value_of(config.alpha_pattern, module, config.alpha);
+    const double rank =
+        pattern_value(config.rank_pattern, module, static_cast<double>(config.rank));
+    const double alpha = pattern_value(config.alpha_pattern, module, config.alpha);
     adapters.push_back({.source = i,
                         .rank = static_cast<std::int64_t>(rank),
                         .scale = alpha / (config.rslora ? std::sqrt(rank) : rank)});

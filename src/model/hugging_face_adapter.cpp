@@ -24,12 +24,12 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kWeight = ".weight";
 
 /// Returns a number as PEFT writes it: a whole one without a fraction.
-Json number(double value) {
+OrderedJson number(double value) {
   constexpr double kExact = 9007199254740992;  // 2^53
   if (value == std::floor(value) && std::abs(value) < kExact) {
     return static_cast<std::int64_t>(value);
@@ -38,8 +38,8 @@ Json number(double value) {
 }
 
 /// Returns entries such as "down_proj=16" as an object. Of one name the first entry counts.
-Json pattern(const std::vector<std::string>& entries) {
-  Json object = Json::object();
+OrderedJson pattern(const std::vector<std::string>& entries) {
+  OrderedJson object = OrderedJson::object();
   for (const std::string& entry : entries) {
     const std::size_t equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
@@ -97,7 +97,8 @@ constexpr std::string_view kPlainBeginnings[] = {"gaussian", "orthogonal", "eva"
 /// Takes the keys of an adapter_config.json, and collects what is wrong with them.
 class PeftReader {
  public:
-  PeftReader(const Json& json, ConfigProblems& problems) : json_(json), problems_(problems) {}
+  PeftReader(const OrderedJson& json, ConfigProblems& problems)
+      : json_(json), problems_(problems) {}
 
   AdapterConfig read() {
     check_kind();
@@ -124,9 +125,9 @@ class PeftReader {
   static constexpr double kLeastAlpha = 1e-6;
   static constexpr double kMostAlpha = 1e6;
 
-  [[nodiscard]] Json at(std::string_view key) const {
+  [[nodiscard]] OrderedJson at(std::string_view key) const {
     const auto found = json_.find(key);
-    return found == json_.end() ? Json() : *found;
+    return found == json_.end() ? OrderedJson() : *found;
   }
 
   /// Refuses what is no LoRA as strata computes it.
@@ -134,17 +135,17 @@ class PeftReader {
     if (at("peft_type") != "LORA") {
       problems_.add("peft_type", "only \"LORA\" is supported, found " + shown(at("peft_type")));
     }
-    const auto expect = [&](const char* key, std::initializer_list<Json> values) {
-      const Json found = at(key);
-      const auto is_found = [&](const Json& value) { return value == found; };
+    const auto expect = [&](const char* key, std::initializer_list<OrderedJson> values) {
+      const OrderedJson found = at(key);
+      const auto is_found = [&](const OrderedJson& value) { return value == found; };
       if (found.is_null() || std::ranges::any_of(values, is_found)) return;
       problems_.add(key, "only " + shown(*values.begin()) + " is supported, found " + shown(found));
     };
     expect("task_type", {"CAUSAL_LM"});
     expect("bias", {"none"});
-    expect("layers_pattern", {"layers", Json::array({"layers"}), Json::array(), ""});
-    const Json beginning = at("init_lora_weights");
-    const auto is_its_name = [&](std::string_view name) { return beginning == Json(name); };
+    expect("layers_pattern", {"layers", OrderedJson::array({"layers"}), OrderedJson::array(), ""});
+    const OrderedJson beginning = at("init_lora_weights");
+    const auto is_its_name = [&](std::string_view name) { return beginning == OrderedJson(name); };
     const bool plain = beginning.is_null() || beginning.is_boolean() ||
                        std::ranges::any_of(kPlainBeginnings, is_its_name);
     if (!plain) {
@@ -165,7 +166,7 @@ class PeftReader {
   }
 
   double number_at(std::string_view key, double otherwise, double least, double most) {
-    const Json found = at(key);
+    const OrderedJson found = at(key);
     if (found.is_null()) return otherwise;
     const double value = found.is_number() ? found.get<double>() : most + 1;
     if (value >= least && value <= most) return value;
@@ -175,11 +176,11 @@ class PeftReader {
   }
 
   std::vector<std::string> targets() {
-    const Json found = at("target_modules");
+    const OrderedJson found = at("target_modules");
     if (found == "all-linear") return {std::string(AdapterConfig::kAllLinear)};
     std::vector<std::string> names;
     if (found.is_array()) {
-      for (const Json& name : found) {
+      for (const OrderedJson& name : found) {
         if (name.is_string()) names.push_back(name.get<std::string>());
       }
     }
@@ -193,7 +194,7 @@ class PeftReader {
   }
 
   std::vector<std::string> pattern_at(std::string_view key) {
-    const Json found = at(key);
+    const OrderedJson found = at(key);
     std::vector<std::string> entries;
     if (found.is_null()) return entries;
     for (const auto& [name, value] : found.items()) {
@@ -208,11 +209,11 @@ class PeftReader {
   }
 
   std::vector<double> layers() {
-    const Json found = at("layers_to_transform");
+    const OrderedJson found = at("layers_to_transform");
     if (found.is_number()) return {found.get<double>()};
     std::vector<double> numbers;
     if (found.is_array()) {
-      for (const Json& layer : found) {
+      for (const OrderedJson& layer : found) {
         if (layer.is_number()) numbers.push_back(layer.get<double>());
       }
     }
@@ -223,16 +224,16 @@ class PeftReader {
     return numbers;
   }
 
-  const Json& json_;
+  const OrderedJson& json_;
   ConfigProblems& problems_;
 };
 
-Json read_object(const std::filesystem::path& file) {
+OrderedJson read_object(const std::filesystem::path& file) {
   std::string problem = "not a JSON object";
   try {
-    Json json = parse_json<Json>(read_text_file(file, 16 * kMiB, Links::kOfModel));
+    OrderedJson json = parse_json<OrderedJson>(read_text_file(file, 16 * kMiB, Links::kOfModel));
     if (json.is_object()) return json;
-  } catch (const Json::exception& error) {
+  } catch (const OrderedJson::exception& error) {
     problem = "not valid JSON: " + json_problem(error);
   }
   throw ConfigError(file.string() + ": " + problem);
@@ -241,7 +242,7 @@ Json read_object(const std::filesystem::path& file) {
 }  // namespace
 
 AdapterConfig read_peft_config(const std::filesystem::path& file) {
-  const Json json = read_object(file);
+  const OrderedJson json = read_object(file);
   ConfigProblems problems;
   AdapterConfig adapter = PeftReader(json, problems).read();
   problems.throw_if_any(file.string());
@@ -258,25 +259,26 @@ std::string peft_name(std::string_view tensor, std::string_view matrix) {
 std::string peft_config_text(const AdapterConfig& config, const ModelSpec& spec,
                              const std::string& base) {
   const bool takes_all = config.targets.front() == AdapterConfig::kAllLinear;
-  Json layers;
+  OrderedJson layers;
   for (const double layer : config.layers) layers.push_back(number(layer));
-  const Json json{{"alpha_pattern", pattern(config.alpha_pattern)},
-                  {"base_model_name_or_path", base.empty() ? Json() : Json(base)},
-                  {"bias", "none"},
-                  {"fan_in_fan_out", false},
-                  {"inference_mode", true},
-                  {"init_lora_weights", true},
-                  {"layers_to_transform", layers},
-                  {"lora_alpha", number(config.alpha)},
-                  {"lora_dropout", config.dropout},
-                  {"modules_to_save", nullptr},
-                  {"peft_type", "LORA"},
-                  {"r", config.rank},
-                  {"rank_pattern", pattern(config.rank_pattern)},
-                  {"target_modules", takes_all ? adapted_names(spec) : config.targets},
-                  {"task_type", "CAUSAL_LM"},
-                  {"use_dora", false},
-                  {"use_rslora", config.rslora}};
+  const OrderedJson json{
+      {"alpha_pattern", pattern(config.alpha_pattern)},
+      {"base_model_name_or_path", base.empty() ? OrderedJson() : OrderedJson(base)},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", true},
+      {"layers_to_transform", layers},
+      {"lora_alpha", number(config.alpha)},
+      {"lora_dropout", config.dropout},
+      {"modules_to_save", nullptr},
+      {"peft_type", "LORA"},
+      {"r", config.rank},
+      {"rank_pattern", pattern(config.rank_pattern)},
+      {"target_modules", takes_all ? adapted_names(spec) : config.targets},
+      {"task_type", "CAUSAL_LM"},
+      {"use_dora", false},
+      {"use_rslora", config.rslora}};
   return json_text(json, 2) + '\n';
 }
 

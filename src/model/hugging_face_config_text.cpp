@@ -43,7 +43,7 @@ Json new_model(const ModelClass& own) {
 }
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
-Json value_of(const Field& field) {
+Json json_value(const Field& field) {
   if (field.type != FieldType::kSection) return parse_json<Json>(field_text(field));
   if (std::holds_alternative<std::monostate>(field.get())) return nullptr;
   const Json section = parse_json<Json>(write_fields(field.section()));
@@ -74,7 +74,7 @@ void set_rope(Json& json, const LlamaConfig& config, const FieldList& fields) {
   json.erase("original_max_position_embeddings");
   for (const char* key :
        {"rope_theta", "rope_local_base_freq", "rope_scaling", "partial_rotary_factor"}) {
-    if (has_key(config.model_type, key)) json[key] = value_of(*fields.find(key));
+    if (has_key(config.model_type, key)) json[key] = json_value(*fields.find(key));
   }
   // A Phi-3 has the original length outside of the scaling, and 4096 where it is missing.
   if (config.model_type == ModelType::kPhi3 && json["rope_scaling"].contains(kOriginalLength)) {
@@ -109,7 +109,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   }
   for (const std::string& key : keys) {
     if (is_rope_key(key) || is_window_key(key) || !has_key(config.model_type, key)) continue;
-    json[key] = value_of(*fields.find(key));
+    json[key] = json_value(*fields.find(key));
     // A missing cap is one in some families.
     if (!json[key].is_null() || key.ends_with("_softcapping")) continue;
     json.erase(key);

@@ -16,13 +16,13 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json parse_object(std::string_view text, const std::string& source) {
-  Json json;
+OrderedJson parse_object(std::string_view text, const std::string& source) {
+  OrderedJson json;
   try {
-    json = parse_json<Json>(text);
-  } catch (const Json::exception& e) {
+    json = parse_json<OrderedJson>(text);
+  } catch (const OrderedJson::exception& e) {
     throw ConfigError(source + ": not valid JSON: " + json_problem(e));
   }
   if (!json.is_object()) throw ConfigError(source + ": not a JSON object");
@@ -40,44 +40,44 @@ class ObjectFile {
       : source_(std::move(source)), json_(parse_object(text, source_)) {}
 
   /// Returns the value at `key`, or null.
-  [[nodiscard]] Json at(std::string_view key) const {
+  [[nodiscard]] OrderedJson at(std::string_view key) const {
     const auto found = json_.find(key);
-    return found == json_.end() ? Json() : *found;
+    return found == json_.end() ? OrderedJson() : *found;
   }
-  [[noreturn]] void fail(std::string_view key, const Json& value, const char* wanted) const {
+  [[noreturn]] void fail(std::string_view key, const OrderedJson& value, const char* wanted) const {
     throw ConfigError(source_ + ": " + std::string(key) + " is " + shown(value) + ", and " +
                       wanted + " is expected");
   }
   [[nodiscard]] std::optional<double> number(std::string_view key) const {
-    const Json value = at(key);
+    const OrderedJson value = at(key);
     if (value.is_null()) return std::nullopt;
     if (!value.is_number()) fail(key, value, "a number");
     return value.get<double>();
   }
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const {
-    const Json value = at(key);
+    const OrderedJson value = at(key);
     if (value.is_null()) return std::nullopt;
     if (!value.is_number_integer()) fail(key, value, "a whole number");
     return value.get<std::int64_t>();
   }
   [[nodiscard]] bool flag(std::string_view key) const {
-    const Json value = at(key);
+    const OrderedJson value = at(key);
     if (value.is_null()) return false;
     if (!value.is_boolean()) fail(key, value, "true or false");
     return value.get<bool>();
   }
   /// Returns the ids of a key that holds one or a list of them.
   [[nodiscard]] std::vector<std::int32_t> ids(std::string_view key) const {
-    const Json value = at(key);
+    const OrderedJson value = at(key);
     std::vector<std::int32_t> ids;
-    const auto add = [&](const Json& id) {
+    const auto add = [&](const OrderedJson& id) {
       if (!id.is_number_integer() || id < 0 || id > (std::int64_t{1} << 31) - 1) {
         fail(key, value, "an id, or a list of them");
       }
       ids.push_back(id.get<std::int32_t>());
     };
     if (value.is_array()) {
-      for (const Json& id : value) add(id);
+      for (const OrderedJson& id : value) add(id);
     } else if (!value.is_null()) {
       add(value);
     }
@@ -86,7 +86,7 @@ class ObjectFile {
 
  private:
   std::string source_;
-  Json json_ = Json::object();
+  OrderedJson json_ = OrderedJson::object();
 };
 
 }  // namespace
@@ -114,20 +114,20 @@ std::vector<std::int32_t> end_tokens_in(std::string_view text, const std::string
 std::string generation_config_text(std::optional<std::string_view> imported,
                                    const std::string& source, std::optional<std::int32_t> begin,
                                    const std::vector<std::int32_t>& ends) {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   if (imported) {
     json = parse_object(*imported, source);
   } else if (begin) {
     json["bos_token_id"] = *begin;
   }
-  json["eos_token_id"] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
+  json["eos_token_id"] = ends.size() == 1 ? OrderedJson(ends.front()) : OrderedJson(ends);
   return json_text(json, 2) + '\n';
 }
 
 std::string config_text_with_ends(const std::string& text, std::optional<std::int32_t> begin,
                                   std::optional<std::int32_t> end) {
   if (!begin && !end) return text;
-  Json json = parse_object(text, "config.json");
+  OrderedJson json = parse_object(text, "config.json");
   const auto name = [&](const char* key, std::optional<std::int32_t> id) {
     if (id && (!json.contains(key) || json[key].is_null())) json[key] = *id;
   };

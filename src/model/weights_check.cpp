@@ -52,16 +52,16 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
   return true;
 }
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+[[noreturn]] void refuse_weight(const std::string& name, const std::string& why) {
   throw IoError("weights: tensor " + printable_name(shortened(name)) + ' ' + why);
 }
 
 /// Throws IoError unless the tensor has the shape that the model asks for.
-void require_shape(const StoredTensor& stored, const Segment& segment, const SourceTensor& source) {
+void check_shape(const StoredTensor& stored, const Segment& segment, const SourceTensor& source) {
   const std::vector<std::int64_t> expected = segment.shape_of(source);
   if (stored.shape == expected) return;
-  refuse(source.name, "has shape " + shape_text(stored.shape) + ", config.json asks for " +
-                          shape_text(expected));
+  refuse_weight(source.name, "has shape " + shape_text(stored.shape) + ", config.json asks for " +
+                                 shape_text(expected));
 }
 
 /// Calls `body` with the sources of the blocks that are not of adapters.
@@ -79,7 +79,7 @@ void for_each_source(const ModelLayout& layout, const Body& body) {
 
 void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout) {
   for_each_source(layout, [&](const Segment& segment, const SourceTensor& source) {
-    require_shape(files.info(source.name), segment, source);
+    check_shape(files.info(source.name), segment, source);
   });
 }
 
@@ -89,10 +89,11 @@ void require_finite(const std::string& tensor, std::int64_t begin, std::span<con
   const auto bad = std::ranges::find_if(values, is_bad);
   if (bad == values.end()) return;
   const bool not_a_number = std::isnan(static_cast<double>(*bad));
-  refuse(tensor, std::string(not_a_number ? "is NaN" : "is infinite") + " at element " +
-                     format_count(begin + (bad - values.begin())) +
-                     ": whoever saved it had lost the model, or the file is damaged. Take an "
-                     "earlier checkpoint of it, or download it again");
+  refuse_weight(tensor,
+                std::string(not_a_number ? "is NaN" : "is infinite") + " at element " +
+                    format_count(begin + (bad - values.begin())) +
+                    ": whoever saved it had lost the model, or the file is damaged. Take an "
+                    "earlier checkpoint of it, or download it again");
 }
 template void require_finite(const std::string&, std::int64_t, std::span<const double>);
 template void require_finite(const std::string&, std::int64_t, std::span<const float>);
@@ -116,16 +117,17 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
     }
     if (name == kHeadName) {
       if (same_values(files, kHeadName, kEmbeddingName)) continue;
-      refuse(name, "differs from " + std::string(kEmbeddingName) +
-                       ", but tie_word_embeddings says that they are one; set it to false in the "
-                       "model's config.json to train both, or take the tensor out of the file");
+      refuse_weight(name,
+                    "differs from " + std::string(kEmbeddingName) +
+                        ", but tie_word_embeddings says that they are one; set it to false in the "
+                        "model's config.json to train both, or take the tensor out of the file");
     }
     const bool in_layer = !layer_of(name).empty() && layers.contains(layer_of(name));
     const bool computed_anew = name.ends_with(".rotary_emb.inv_freq");
     if (name.ends_with(".bias") || (in_layer && !computed_anew)) {
-      refuse(name,
-             "has no place in a LLaMA as strata computes it, so the model would be another; "
-             "train it with a program that knows its architecture");
+      refuse_weight(name,
+                    "has no place in a LLaMA as strata computes it, so the model would be another; "
+                    "train it with a program that knows its architecture");
     }
     unused.push_back(name);
   }

@@ -13,11 +13,7 @@
 
 namespace strata {
 
-namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
+namespace {}  // namespace
 
 Outputs check_quantize_fp8(OpRunner& runner, DType dtype, const RowsCase& c) {
   runner.reset(text_of(dtype, c));

@@ -14,7 +14,6 @@ namespace strata {
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLargest = 448;
 constexpr int kCodes = 0x7f;  // numbers that are not negative
 

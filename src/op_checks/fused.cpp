@@ -98,7 +98,7 @@ FusedLinear layer_of(OpRunner& runner, DType dtype, const FusedCase& c,
 }
 
 /// Returns what a gate of this activation opens to.
-double opened(Activation activation, double x) {
+double opened_value(Activation activation, double x) {
   switch (activation) {
     case Activation::kSilu: return x / (1 + std::exp(-x));
     case Activation::kGeluTanh:
@@ -120,7 +120,7 @@ Expected gated(const FusedCase& c, const Expected& product) {
       const std::size_t up = index_of(m, half + n, c.n);
       const std::size_t i = index_of(m, n, half);
       const double g = product.values[gate];
-      const double opening = opened(c.activation, g);
+      const double opening = opened_value(c.activation, g);
       const double by_gate = 1.13 * std::abs(product.values[up]);
       y.values[i] = opening * product.values[up];
       y.error[i] = by_gate * product.error[gate] + std::abs(opening) * product.error[up] +

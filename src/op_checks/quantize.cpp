@@ -14,8 +14,6 @@ namespace strata {
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 /// Normal numbers, and from the second row on: zeros, a NaN, an infinity, subnormal numbers, one
 /// number far above the others, and in f64 one beyond f32. The last row is normal again.
 std::vector<double> rows_of_all_kinds(DType dtype, std::int64_t tokens, std::int64_t width) {

@@ -104,10 +104,10 @@ std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
 }
 
 /// Looks for the best setup, upwards by the number of sequences.
-class Search {
+class GenerationSearch {
  public:
-  Search(const LlamaConfig& model, const GenerationWish& wish, const Budget& budget,
-         const RatedDevice& device)
+  GenerationSearch(const LlamaConfig& model, const GenerationWish& wish, const Budget& budget,
+                   const RatedDevice& device)
       : model_(model), wish_(wish), budget_(budget), device_(device) {}
 
   void run() {
@@ -314,7 +314,7 @@ GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWis
   usual.prediction = predict_generation(usual.setup, wish.load, device);
   if (!usual.prediction.unknown.empty()) return usual;
   if (wish.needs.kv_slots) return usual;
-  Search search(model, wish, budget, device);
+  GenerationSearch search(model, wish, budget, device);
   search.run();
   GenerationChoice best = search.winner();
   best.records += usual.prediction.records;

@@ -52,8 +52,8 @@ StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_u
   return plan;
 }
 
-GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
-                         const Budget& budget) {
+GenerationSetup describe_generation(const LlamaConfig& model, const GenerationNeeds& needs,
+                                    const Budget& budget) {
   GenerationSetup s;
   s.spec = with_products(spec_of(model), needs.products, needs.plain_products);
   s.model = std::make_shared<const ModelLayout>(make_layout(s.spec));
@@ -114,7 +114,7 @@ std::string GenerationSetup::to_string() const {
 
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,
                                       const Budget& budget) {
-  GenerationSetup s = describe(model, needs, budget);
+  GenerationSetup s = describe_generation(model, needs, budget);
   const int units = static_cast<int>(s.model->units.size());
   const int most = std::min(units, needs.resident_units.value_or(units));
   const int least = budget.device_is_host ? most : needs.resident_units.value_or(0);

@@ -63,7 +63,8 @@ BatchStoreShape batch_shape(const RunConfig& given) {
 }
 
 /// Returns a setup without its plan: what the config and the choices say, and no limit changes.
-Setup describe(const RunConfig& config, const PlanChoices& choices, const PlannedRank& planned) {
+Setup describe_training(const RunConfig& config, const PlanChoices& choices,
+                        const PlannedRank& planned) {
   Setup s;
   s.spec = config.spec();
   s.hardware = config.hardware;
@@ -148,7 +149,7 @@ Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const Plann
                       std::to_string(ranks) + "; start one, or set it to \"adamw\"");
   }
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
-  Setup s = describe(given, choices, planned);
+  Setup s = describe_training(given, choices, planned);
   plan_memory(s, in);
   if (s.samples) s.samples = make_sample_setup(given, s.idle_device_bytes());
   return s;

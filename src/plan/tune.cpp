@@ -93,10 +93,10 @@ bool among_the_best(const Placed& placed, double best_s) {
   return placed.step_s <= best_s * (1 + kEquallyFast);
 }
 
-class Search {
+class TuneSearch {
  public:
-  Search(const RunConfig& base, const PlannedRank& planned, ThreadPool& pool,
-         const TuneLimits& limits, const std::vector<Sketch>& sketches)
+  TuneSearch(const RunConfig& base, const PlannedRank& planned, ThreadPool& pool,
+             const TuneLimits& limits, const std::vector<Sketch>& sketches)
       : base_(base), planned_(planned), pool_(pool), limits_(limits), sketches_(sketches) {}
 
   /// Places the candidates that may be the fastest, and adds to `predicted` how many steps it took.
@@ -231,7 +231,7 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
   if (work != nullptr) work->begin("deciding the placement of the fastest");
   result.predicted = result.fitting + std::min(result.fitting, limits.shown);
   std::vector<Placed> placed =
-      Search(base, planned, pool, limits, sketches).place(result.predicted);
+      TuneSearch(base, planned, pool, limits, sketches).place(result.predicted);
   result.placed = placed.size();
   rank(placed);
   placed.resize(std::min(placed.size(), limits.shown));

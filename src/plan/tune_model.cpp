@@ -128,7 +128,7 @@ std::int64_t given_step_rows(const ScheduleSection& schedule) {
 
 /// Returns the rows of a rank's step of so many tokens of all ranks. Throws ConfigError if they are
 /// no whole rows, or too many.
-std::int64_t step_rows_of(std::int64_t tokens, std::int64_t sequence_length, int ranks) {
+std::int64_t step_rows_for(std::int64_t tokens, std::int64_t sequence_length, int ranks) {
   if (tokens > kMostStepTokens || sequence_length > kMostStepTokens / ranks) {
     throw ConfigError("--tokens: a step has " + format_count(kMostStepTokens) +
                       " tokens at most; give fewer, or shorter rows (--sequence-length)");
@@ -197,7 +197,7 @@ TuneSpace tune_space(const TuneModel& model, const TuneRequest& request, int ran
   TuneSpace space;
   if (request.tokens || !shape_given) {
     const std::int64_t tokens = request.tokens.value_or(kUsualStepTokens * ranks);
-    space.step_rows = step_rows_of(tokens, model.base.data.sequence_length, ranks);
+    space.step_rows = step_rows_for(tokens, model.base.data.sequence_length, ranks);
   } else {
     space.step_rows = given_step_rows(model.base.schedule);
   }

@@ -21,7 +21,7 @@ namespace {
 
 /// The first two start from an idle machine, and the buffers of batches alternate from step to
 /// step: of the last two the mean is taken.
-constexpr int kSteps = 4;
+constexpr int kPredictedSteps = 4;
 
 /// What is predicted of a step, or of a pass of it.
 struct Figures {
@@ -48,7 +48,7 @@ class DryRun {
   DryRun(const TrainingLayout& layout, const Rates& rates, const PaperWeights& weights)
       : trace_(rates, weights),
         ends_(submit_steps(
-            layout, {.steps = kSteps}, trace_, [this] { trace_.start(); },
+            layout, {.steps = kPredictedSteps}, trace_, [this] { trace_.start(); },
             [this] { return trace_.size(); })),
         timeline_(trace_) {}
 
@@ -63,7 +63,7 @@ class DryRun {
   /// Returns everything that is predicted of a step amid many.
   [[nodiscard]] Figures figures() const {
     Figures figures = figures_of(amid_steps(), 0.5);
-    figures.once_s = timeline_.end_s() - kSteps * step_s();
+    figures.once_s = timeline_.end_s() - kPredictedSteps * step_s();
     figures.records = trace_.size();
     return figures;
   }
@@ -77,12 +77,12 @@ class DryRun {
     std::size_t to = 0;
   };
   [[nodiscard]] Span amid_steps() const {
-    return {last_compute(begin_of(kSteps - 2)), last_compute(begin_of(kSteps))};
+    return {last_compute(begin_of(kPredictedSteps - 2)), last_compute(begin_of(kPredictedSteps))};
   }
   /// The pass before the last of a step.
   [[nodiscard]] Span amid_passes() const {
-    const int pass = trace_[last_compute(begin_of(kSteps))].pass - 1;
-    std::size_t to = last_compute(begin_of(kSteps));
+    const int pass = trace_[last_compute(begin_of(kPredictedSteps))].pass - 1;
+    std::size_t to = last_compute(begin_of(kPredictedSteps));
     while (trace_[to].pass != pass) to = last_compute(to);
     std::size_t from = to;
     while (trace_[from].pass == pass) from = last_compute(from);

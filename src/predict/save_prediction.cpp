@@ -22,7 +22,7 @@ namespace {
 /// updated before their load have their next update in the fourth step, and the last two let lanes
 /// catch up.
 constexpr int kSaved = 1;
-constexpr int kSteps = 6;
+constexpr int kSavedSteps = 6;
 
 /// Fewer passes than a step has would hide too little of a save; more than so many cost too much.
 constexpr int kMostPasses = 16;
@@ -81,7 +81,8 @@ SavePrediction predict_save(const TrainingLayout& layout, const RatedDevice& dev
   const auto end_s = [&](const DrySteps& which) {
     return compute_end_s(reduced, which, known.rates, weights_of(layout, size));
   };
-  p.blocked_s = std::max(0.0, end_s({.steps = kSteps, .saved = kSaved}) - end_s({.steps = kSteps}));
+  p.blocked_s =
+      std::max(0.0, end_s({.steps = kSavedSteps, .saved = kSaved}) - end_s({.steps = kSavedSteps}));
   return p;
 }
 

@@ -22,7 +22,7 @@ namespace strata {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// What one run has on a page at most; several share it, each down to the least that still shows
 /// something.
@@ -41,7 +41,7 @@ constexpr std::size_t kMostRows = 200;
 constexpr std::array<int, 4> kSmoothings{10, 50, 200, 1000};
 
 /// Returns a number with 7 digits, or null for one that JSON does not have.
-Json number(double value) {
+OrderedJson number(double value) {
   if (!std::isfinite(value)) return nullptr;
   std::array<char, 32> text{};
   const auto end =
@@ -54,20 +54,22 @@ Json number(double value) {
   return rounded;
 }
 
-Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
+OrderedJson number(const std::optional<double>& value) {
+  return value ? number(*value) : OrderedJson();
+}
 
-Json numbers(std::span<const double> values) {
-  Json list = Json::array();
+OrderedJson numbers(std::span<const double> values) {
+  OrderedJson list = OrderedJson::array();
   for (const double value : values) list.push_back(number(value));
   return list;
 }
 
-Json json_of(const Curve& curve) { return {{"x", curve.x}, {"y", numbers(curve.y)}}; }
+OrderedJson json_of(const Curve& curve) { return {{"x", curve.x}, {"y", numbers(curve.y)}}; }
 
 /// Writes out what turns a text around or hides it: names, notes and samples come from files.
-void make_printable(Json& value) {
+void make_printable(OrderedJson& value) {
   if (value.is_structured()) {
-    for (Json& inner : value) make_printable(inner);
+    for (OrderedJson& inner : value) make_printable(inner);
   } else if (value.is_string()) {
     value = printable(value.get_ref<const std::string&>());
   }
@@ -86,7 +88,7 @@ class RunData {
         spans_(std::max(kLeastSpans, kSpans / runs)),
         samples_(std::max(kLeastSamples, kMostSamples / runs)) {}
 
-  Json json() {
+  OrderedJson json() {
     return {{"name", run_.name},
             {"folder", run_.folder.string()},
             {"end", run_.end_reason},
@@ -109,10 +111,10 @@ class RunData {
   }
 
  private:
-  Json totals() const {
+  OrderedJson totals() const {
     const RunTotals t = totals_of(run_);
-    const auto validation_of = [](const std::optional<ValidatedStep>& v) -> Json {
-      return v ? Json{{"step", v->step}, {"loss", number(v->loss)}} : Json();
+    const auto validation_of = [](const std::optional<ValidatedStep>& v) -> OrderedJson {
+      return v ? OrderedJson{{"step", v->step}, {"loss", number(v->loss)}} : OrderedJson();
     };
     return {{"steps", run_.steps.size() > 0 ? run_.steps.step.back() : 0},
             {"loss", number(t.loss)},
@@ -127,11 +129,11 @@ class RunData {
   }
 
   /// Tokens and hours at some of the steps; the page takes what lies between as linear.
-  Json axis() const {
+  OrderedJson axis() const {
     const RunAxes axes = axes_of(run_.steps);
-    Json steps = Json::array();
-    Json tokens = Json::array();
-    Json hours = Json::array();
+    OrderedJson steps = OrderedJson::array();
+    OrderedJson tokens = OrderedJson::array();
+    OrderedJson hours = OrderedJson::array();
     const std::size_t count = run_.steps.size();
     const std::size_t points = std::min(count, kAxisPoints);
     for (std::size_t i = 0; i < points; ++i) {
@@ -143,14 +145,14 @@ class RunData {
     return {{"step", steps}, {"tokens", tokens}, {"hours", hours}};
   }
 
-  Json series() const {
+  OrderedJson series() const {
     const StepSeries& s = run_.steps;
-    Json all = Json::object();
+    OrderedJson all = OrderedJson::object();
     const auto add = [&](const char* key, const std::vector<double>& values, bool smooth) {
       if (!any_finite(values)) return;
-      Json curve = json_of(thinned(s.step, values, buckets_));
+      OrderedJson curve = json_of(thinned(s.step, values, buckets_));
       if (smooth) {
-        Json smooths = Json::object();
+        OrderedJson smooths = OrderedJson::object();
         for (const int steps : kSmoothings) {
           if (s.size() < 2 * static_cast<std::size_t>(steps)) break;
           smooths[std::to_string(steps)] =
@@ -170,7 +172,7 @@ class RunData {
     return all;
   }
 
-  Json validation() const {
+  OrderedJson validation() const {
     Curve curve;
     for (const ValidatedStep& v : run_.validations) {
       curve.x.push_back(v.step);
@@ -179,20 +181,20 @@ class RunData {
     return json_of(thinned(curve.x, curve.y, buckets_));
   }
 
-  Json memory() const {
+  OrderedJson memory() const {
     return {{"device_planned", number(run_.memory.device_planned)},
             {"device_measured", number(run_.memory.device_measured)},
             {"host_planned", number(run_.memory.host_planned)},
             {"host_peak", number(run_.memory.host_peak)}};
   }
 
-  Json lanes() const {
-    const auto time_of = [](const LaneTime& t) -> Json {
+  OrderedJson lanes() const {
+    const auto time_of = [](const LaneTime& t) -> OrderedJson {
       return {{"lane", t.lane}, {"busy", number(t.busy_s)}, {"exposed", number(t.exposed_s)}};
     };
-    Json all = Json::array();
+    OrderedJson all = OrderedJson::array();
     for (const LaneTimes& times : run_.traced) {
-      Json lanes = Json::array();
+      OrderedJson lanes = OrderedJson::array();
       for (const LaneTime& lane : times.lanes) lanes.push_back(time_of(lane));
       all.push_back({{"step", times.step}, {"lanes", lanes}, {"updates", time_of(times.updates)}});
     }
@@ -200,10 +202,10 @@ class RunData {
   }
 
   /// The largest share that became zero by step, and of the last step that of each linear.
-  Json fp8() const {
+  OrderedJson fp8() const {
     if (run_.fp8.empty()) return nullptr;
     const Curve worst = flushed_of(run_);
-    Json last = Json::array();
+    OrderedJson last = OrderedJson::array();
     for (const Fp8Worst& of : run_.fp8.back().linears) {
       last.push_back({{"linear", of.linear},
                       {"operand", of.operand},
@@ -219,13 +221,13 @@ class RunData {
 
   /// Each lane as lists of numbers: the pause before a span and its length in tenths of a
   /// microsecond, and indices.
-  Json timeline() {
+  OrderedJson timeline() {
     if (!run_.trace) return nullptr;
     TraceEvents& trace = *run_.trace;
     put_together(trace, spans_);
-    Json lanes = Json::array();
+    OrderedJson lanes = OrderedJson::array();
     for (const TraceLane& lane : trace.lanes) {
-      Json rows = Json::array();
+      OrderedJson rows = OrderedJson::array();
       std::int64_t at = 0;
       for (const TraceSpan& span : lane.spans) {
         const std::int64_t begin = std::llround(span.begin_us * 10);
@@ -247,8 +249,8 @@ class RunData {
             {"lanes", lanes}};
   }
 
-  Json samples() const {
-    Json list = Json::array();
+  OrderedJson samples() const {
+    OrderedJson list = OrderedJson::array();
     const std::size_t count = run_.samples.size();
     const std::size_t shown = std::min(count, samples_);
     for (std::size_t i = 0; i < shown; ++i) {
@@ -264,38 +266,38 @@ class RunData {
 
   /// The last rows of a list, with how many there are.
   template <class T, class F>
-  static Json last_rows(const std::vector<T>& rows, const F& row_of) {
-    Json list = Json::array();
+  static OrderedJson last_rows(const std::vector<T>& rows, const F& row_of) {
+    OrderedJson list = OrderedJson::array();
     const std::size_t shown = std::min(rows.size(), kMostRows);
     for (std::size_t i = rows.size() - shown; i < rows.size(); ++i) list.push_back(row_of(rows[i]));
     return {{"count", rows.size()}, {"list", list}};
   }
 
-  Json saves() const {
-    return last_rows(run_.saves, [](const SavedState& s) -> Json {
+  OrderedJson saves() const {
+    return last_rows(run_.saves, [](const SavedState& s) -> OrderedJson {
       return {{"step", s.step},           {"weights", s.weights_alone},
               {"saved", s.saved},         {"seconds", number(s.seconds)},
               {"bytes", number(s.bytes)}, {"failure", s.failure}};
     });
   }
-  Json rollbacks() const {
-    return last_rows(run_.rollbacks, [](const GoneBack& r) -> Json {
+  OrderedJson rollbacks() const {
+    return last_rows(run_.rollbacks, [](const GoneBack& r) -> OrderedJson {
       return {{"step", r.step}, {"what", r.what}};
     });
   }
-  Json skipped() const {
-    return last_rows(run_.skipped, [](const SkippedStep& s) -> Json {
+  OrderedJson skipped() const {
+    return last_rows(run_.skipped, [](const SkippedStep& s) -> OrderedJson {
       return {{"step", s.step}, {"what", s.what}};
     });
   }
-  Json resumes() const {
-    return last_rows(run_.resumes, [](const Resumed& r) -> Json {
+  OrderedJson resumes() const {
+    return last_rows(run_.resumes, [](const Resumed& r) -> OrderedJson {
       return {{"step", r.step}, {"checkpoint", r.checkpoint}};
     });
   }
 
-  Json config() const {
-    Json list = Json::array();
+  OrderedJson config() const {
+    OrderedJson list = OrderedJson::array();
     for (const ConfigValue& value : run_.config) {
       list.push_back({value.path, shortened(value.value, kMostTextBytes)});
     }
@@ -312,17 +314,17 @@ class RunData {
 }  // namespace
 
 std::string page_data(std::vector<RunHistory> runs, const PageOrigin& origin) {
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (RunHistory& run : runs) list.push_back(RunData(run, runs.size()).json());
-  Json differences = Json::array();
+  OrderedJson differences = OrderedJson::array();
   for (const ConfigDifference& d : config_differences(runs)) {
     differences.push_back({{"path", d.path}, {"values", d.values}});
   }
-  Json data{{"program", origin.program},
-            {"made", origin.made},
-            {"smoothings", kSmoothings},
-            {"runs", std::move(list)},
-            {"differences", std::move(differences)}};
+  OrderedJson data{{"program", origin.program},
+                   {"made", origin.made},
+                   {"smoothings", kSmoothings},
+                   {"runs", std::move(list)},
+                   {"differences", std::move(differences)}};
   make_printable(data);
   std::string text = json_text(data, kOneLine, NotUtf8::kReplace);
   // "<" stands in strings alone, where it may be written by its number.

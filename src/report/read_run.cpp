@@ -24,7 +24,7 @@ namespace strata {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMostConfigBytes = std::size_t{1} << 24;
 
@@ -89,7 +89,8 @@ void read_metrics(RunHistory& run) {
 }
 
 /// Adds the values of an object, each with its full path.
-void flatten(const Json& object, const std::string& prefix, std::vector<ConfigValue>& values) {
+void flatten(const OrderedJson& object, const std::string& prefix,
+             std::vector<ConfigValue>& values) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object() && !value.empty()) {
       flatten(value, prefix + key + ".", values);
@@ -101,10 +102,10 @@ void flatten(const Json& object, const std::string& prefix, std::vector<ConfigVa
 }
 
 /// Returns what a config holds, or null if it is damaged: no JSON, or nested too deeply.
-Json parsed_config(const std::string& text) {
+OrderedJson parsed_config(const std::string& text) {
   try {
-    return parse_json<Json>(text, JsonComments::kIgnore);
-  } catch (const Json::exception&) {
+    return parse_json<OrderedJson>(text, JsonComments::kIgnore);
+  } catch (const OrderedJson::exception&) {
   } catch (const ConfigError&) {
   }
   return nullptr;
@@ -117,7 +118,8 @@ void read_config(RunHistory& run) {
     return;
   }
   try {
-    const Json config = parsed_config(read_text_file(file, kMostConfigBytes, Links::kRefuse));
+    const OrderedJson config =
+        parsed_config(read_text_file(file, kMostConfigBytes, Links::kRefuse));
     if (config.is_object()) return flatten(config, "", run.config);
     run.notes.emplace_back("config.json: is damaged and left out");
   } catch (const IoError& error) {
@@ -133,7 +135,7 @@ std::string value_of(const RunHistory& run, const std::string& path) {
 
 /// Returns how many samples are drawn at a time, or 0 if the config does not tell.
 std::size_t samples_at_a_time(const RunHistory& run) {
-  const Json prompts = parsed_config(value_of(run, "run.sample_prompts"));
+  const OrderedJson prompts = parsed_config(value_of(run, "run.sample_prompts"));
   return prompts.is_array() ? std::max<std::size_t>(1, prompts.size()) : 0;
 }
 
@@ -196,7 +198,8 @@ void read_trace_file(RunHistory& run) {
 
 /// Returns a text with a mark in the place of what is not UTF-8, as names of files may hold.
 std::string as_utf8(const std::string& text) {
-  return parse_json<Json>(json_text(Json(text), kOneLine, NotUtf8::kReplace)).get<std::string>();
+  return parse_json<OrderedJson>(json_text(OrderedJson(text), kOneLine, NotUtf8::kReplace))
+      .get<std::string>();
 }
 
 /// Returns the last `parts` parts of a path.

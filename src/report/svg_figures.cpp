@@ -19,7 +19,7 @@ namespace strata {
 namespace {
 
 /// A figure of a paper is some hundred points wide.
-constexpr std::size_t kBuckets = 400;
+constexpr std::size_t kFigureBuckets = 400;
 
 struct SeriesFigure {
   const char* file;
@@ -49,10 +49,10 @@ PlotCurve curve_of(const RunHistory& run, const SeriesFigure& figure) {
   const std::vector<std::int64_t>& steps = run.steps.step;
   const double smoothing = smoothing_of(values.size());
   if (!figure.smooth || smoothing < 2) {
-    curve.curve = thinned(steps, values, kBuckets);
+    curve.curve = thinned(steps, values, kFigureBuckets);
   } else {
-    curve.faint = thinned(steps, values, kBuckets);
-    curve.curve = thinned(steps, smoothed(values, smoothing), kBuckets);
+    curve.faint = thinned(steps, values, kFigureBuckets);
+    curve.curve = thinned(steps, smoothed(values, smoothing), kFigureBuckets);
   }
   return curve;
 }
@@ -86,7 +86,8 @@ Plot flushed_plot(const std::vector<RunHistory>& runs) {
     Curve flushed = flushed_of(run);
     for (double& share : flushed.y) share *= 100;
     plot.dots = plot.dots && flushed.x.size() <= kMostDots;
-    plot.curves.push_back({.name = run.name, .curve = thinned(flushed.x, flushed.y, kBuckets)});
+    plot.curves.push_back(
+        {.name = run.name, .curve = thinned(flushed.x, flushed.y, kFigureBuckets)});
   }
   return plot;
 }

@@ -27,7 +27,7 @@ double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string host_name() {
+std::string name_of_host() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "host";
   std::string text(name.data());
@@ -42,7 +42,7 @@ fs::path new_file(const fs::path& folder) {
   const auto seconds = static_cast<std::int64_t>(wall_time_s());
   for (int number = 0;; ++number) {
     fs::path file =
-        folder / fmt::format("{}{:010}.{}.{}{}", kPrefix, seconds, host_name(), number, kSuffix);
+        folder / fmt::format("{}{:010}.{}.{}{}", kPrefix, seconds, name_of_host(), number, kSuffix);
     std::error_code ignored;
     if (!fs::exists(fs::symlink_status(file, ignored))) return file;
   }

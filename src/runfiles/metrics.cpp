@@ -166,12 +166,12 @@ std::optional<std::int64_t> last_step_in(const std::filesystem::path& file) {
     return std::nullopt;
   }
   // Not every line is JSON: the first one may be a part, and of the last one only a part written.
-  constexpr std::string_view kStep = "{\"event\":\"step\",\"step\":";
-  const std::size_t at = text.rfind(kStep);
+  constexpr std::string_view kStepLine = "{\"event\":\"step\",\"step\":";
+  const std::size_t at = text.rfind(kStepLine);
   if (at == std::string::npos) return std::nullopt;
   std::int64_t step = 0;
   const char* const text_end = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data() + at + kStep.size(), text_end, step);
+  const auto [end, error] = std::from_chars(text.data() + at + kStepLine.size(), text_end, step);
   return error == std::errc{} && end != text_end ? std::optional(step) : std::nullopt;
 }
 

@@ -20,12 +20,12 @@ namespace {
 std::int64_t window_tokens(const SweepShape& s) { return s.window_segments > 0 ? s.tokens : 0; }
 
 /// The places of the parts of both buffers, in bytes.
-struct Places {
+struct TokenPlaces {
   std::size_t ids = 0, positions, rows, segments, window_rows, window_segments, after, targets,
               seen, sampling, inputs;
   std::size_t token = 0, logprob, lse, outputs;
 
-  explicit Places(const SweepShape& s) {
+  explicit TokenPlaces(const SweepShape& s) {
     const auto ints = [](std::int64_t count) { return static_cast<std::size_t>(count) * 4; };
     positions = ids + ints(s.tokens);
     rows = positions + ints(s.tokens);
@@ -46,17 +46,17 @@ struct Places {
 };
 
 template <class T>
-std::span<T> part(std::byte* base, std::size_t begin, std::int64_t count) {
+std::span<T> tokens_at(std::byte* base, std::size_t begin, std::int64_t count) {
   return {reinterpret_cast<T*>(base + begin), static_cast<std::size_t>(count)};
 }
 
 }  // namespace
 
 TokenStore::Memory::Memory(const SweepShape& shape, Allocator& memory)
-    : inputs(memory, Space::kDevice, "sweep.tokens", 1, Places(shape).inputs),
-      outputs(memory, Space::kDevice, "sweep.drawn", 1, Places(shape).outputs),
-      host_inputs(memory.allocate(Space::kPinned, "sweep.tokens", Places(shape).inputs)),
-      host_outputs(memory.allocate(Space::kPinned, "sweep.drawn", Places(shape).outputs)) {}
+    : inputs(memory, Space::kDevice, "sweep.tokens", 1, TokenPlaces(shape).inputs),
+      outputs(memory, Space::kDevice, "sweep.drawn", 1, TokenPlaces(shape).outputs),
+      host_inputs(memory.allocate(Space::kPinned, "sweep.tokens", TokenPlaces(shape).inputs)),
+      host_outputs(memory.allocate(Space::kPinned, "sweep.drawn", TokenPlaces(shape).outputs)) {}
 
 TokenStore::TokenStore(const SweepShape& shape, Kernels& kernels, Arenas& arenas)
     : shape_(shape), kernels_(kernels), device_(arenas.device()), memory_(shape, arenas) {}
@@ -64,25 +64,25 @@ TokenStore::TokenStore(const SweepShape& shape, Kernels& kernels, Arenas& arenas
 SweepBuffers TokenStore::host() {
   device_.wait(uploaded_);
   device_.wait(read_);
-  const Places at(shape_);
+  const TokenPlaces at(shape_);
   std::byte* base = memory_.host_inputs;
   device_.host_access("fill_sweep", [&] { return Accesses({}, {{base, at.inputs}}); },
                       {.phase = "sweep"});
-  return {
-      .ids = part<std::int32_t>(base, at.ids, shape_.tokens),
-      .positions = part<std::int32_t>(base, at.positions, shape_.tokens),
-      .rows = part<std::int32_t>(base, at.rows, shape_.tokens),
-      .segments = part<std::int32_t>(base, at.segments, 5 * shape_.segments),
-      .after = part<std::int32_t>(base, at.after, shape_.sampled),
-      .targets = part<std::int32_t>(base, at.targets, shape_.sampled),
-      .sampling = part<SamplingRow>(base, at.sampling, shape_.sampled),
-      .seen = part<std::int32_t>(base, at.seen, shape_.seen),
-      .window_rows = part<std::int32_t>(base, at.window_rows, window_tokens(shape_)),
-      .window_segments = part<std::int32_t>(base, at.window_segments, 5 * shape_.window_segments)};
+  return {.ids = tokens_at<std::int32_t>(base, at.ids, shape_.tokens),
+          .positions = tokens_at<std::int32_t>(base, at.positions, shape_.tokens),
+          .rows = tokens_at<std::int32_t>(base, at.rows, shape_.tokens),
+          .segments = tokens_at<std::int32_t>(base, at.segments, 5 * shape_.segments),
+          .after = tokens_at<std::int32_t>(base, at.after, shape_.sampled),
+          .targets = tokens_at<std::int32_t>(base, at.targets, shape_.sampled),
+          .sampling = tokens_at<SamplingRow>(base, at.sampling, shape_.sampled),
+          .seen = tokens_at<std::int32_t>(base, at.seen, shape_.seen),
+          .window_rows = tokens_at<std::int32_t>(base, at.window_rows, window_tokens(shape_)),
+          .window_segments =
+              tokens_at<std::int32_t>(base, at.window_segments, 5 * shape_.window_segments)};
 }
 
 TokenLease TokenStore::upload(Stream& compute, const Tag& tag) {
-  const Places at(shape_);
+  const TokenPlaces at(shape_);
   const Shape words{static_cast<std::int64_t>(at.inputs / sizeof(std::int32_t))};
   TokenLease lease;
   lease.inputs = memory_.inputs.fill(0, 0, compute);
@@ -130,7 +130,7 @@ void TokenStore::deliver(TokenLease lease, const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
   lease.outputs.filled();
   lease.outputs.use(out);
-  out.copy(memory_.host_outputs, lease.outputs.data(), Places(shape_).lse, tag);
+  out.copy(memory_.host_outputs, lease.outputs.data(), TokenPlaces(shape_).lse, tag);
   lease.outputs.end();
   delivered_ = out.record();
 }
@@ -138,10 +138,10 @@ void TokenStore::deliver(TokenLease lease, const Tag& tag) {
 SweepResults TokenStore::results(std::int64_t count) {
   device_.wait(delivered_);
   device_.throw_if_failed();
-  const Places at(shape_);
+  const TokenPlaces at(shape_);
   device_.host_access("read_sweep", [&] { return Accesses({{memory_.host_outputs, at.lse}}, {}); },
                       {.phase = "sweep"});
-  return {.token = part<const std::int32_t>(memory_.host_outputs, at.token, count),
+  return {.token = tokens_at<const std::int32_t>(memory_.host_outputs, at.token, count),
           .logprob = load_as_double(ConstTensorView(memory_.host_outputs + at.logprob,
                                                     shape_.accumulator, Shape{count}))};
 }

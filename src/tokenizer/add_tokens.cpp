@@ -24,7 +24,7 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kJsonName = "tokenizer.json";
 constexpr std::string_view kMapName = "special_tokens_map.json";
@@ -34,7 +34,7 @@ constexpr std::string_view kAddedName = "added_tokens.json";
 constexpr std::string_view kExtraList = "extra_special_tokens";
 constexpr std::string_view kAdditionalList = "additional_special_tokens";
 
-std::string json_string(std::string_view text) { return json_text(Json(std::string(text))); }
+std::string json_string(std::string_view text) { return json_text(OrderedJson(std::string(text))); }
 
 void check_tokens(std::span<const std::string> tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -115,10 +115,10 @@ class Extension {
   }
 
   static void add_to(TokenizerFileText& file, const std::string& text, std::int32_t id) {
-    const Json token{{"content", text}, {"single_word", false}, {"lstrip", false},
-                     {"rstrip", false}, {"normalized", false},  {"special", true}};
+    const OrderedJson token{{"content", text}, {"single_word", false}, {"lstrip", false},
+                            {"rstrip", false}, {"normalized", false},  {"special", true}};
     if (file.name == kJsonName) {
-      Json entry = Json::object();
+      OrderedJson entry = OrderedJson::object();
       entry["id"] = id;
       entry.update(token);
       add_to_list(file.text, "added_tokens", json_text(entry));

@@ -9,6 +9,7 @@
 #include <queue>
 #include <tuple>
 
+#include "tokenizer/token_pair.h"
 #include "tokenizer/unicode.h"
 
 namespace strata {
@@ -18,11 +19,7 @@ constexpr std::int32_t kNone = -1;
 constexpr std::size_t kMostScanned = 64;  ///< symbols up to which scanning beats a heap
 constexpr char32_t kWordBegin = U'\u2581';
 
-std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
-         static_cast<std::uint32_t>(right);
-}
-std::uint64_t pair_of(char32_t left, char32_t right) {
+std::uint64_t points_of(char32_t left, char32_t right) {
   return static_cast<std::uint64_t>(left) << 32 | right;
 }
 std::size_t slot_of(std::uint64_t pair, int shift) {
@@ -94,7 +91,7 @@ void Bpe::note_pairs(std::string_view token) {
   char32_t before = 0;
   for (std::size_t at = 0; at < token.size();) {
     const CodePoint point = decode_utf8(token.data() + at);
-    if (at > 0) pairs_.insert(pair_of(before, point.value));
+    if (at > 0) pairs_.insert(points_of(before, point.value));
     before = point.value;
     at += point.bytes;
   }
@@ -111,7 +108,7 @@ Bpe::Found Bpe::find_merge(std::int32_t left, std::int32_t right) const {
 
 /// Where both code points are known, or become bytes, nothing but a merge reaches across.
 bool Bpe::is_safe_cut(char32_t left, char32_t right) const {
-  if (pairs_.contains(pair_of(left, right))) return false;
+  if (pairs_.contains(points_of(left, right))) return false;
   if (!options_.unk) return true;
   return code_points_.contains(left) || code_points_.contains(right);
 }

@@ -15,16 +15,13 @@
 #include <limits>
 
 #include "strata/base/error.h"
+#include "tokenizer/token_pair.h"
 
 namespace strata {
 namespace {
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoSymbol = -1;
 
-std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
-         static_cast<std::uint32_t>(right);
-}
 std::int32_t left_of(std::uint64_t pair) { return static_cast<std::int32_t>(pair >> 32); }
 std::int32_t right_of(std::uint64_t pair) {
   return static_cast<std::int32_t>(pair & std::numeric_limits<std::uint32_t>::max());
@@ -113,7 +110,7 @@ void BpeTrainer::place_pieces(const PieceCounts& pieces,
   }
   lengths_.assign(static_cast<std::size_t>(*std::max_element(bytes.begin(), bytes.end())) + 1, 1);
   neighbours_.resize(lengths_.size() * 2);
-  constexpr Slot kBetween{.begins = kNone, .ends = kNone, .piece = 0};
+  constexpr Slot kBetween{.begins = kNoSymbol, .ends = kNoSymbol, .piece = 0};
   slots_.reserve(slots);
   counts_.reserve(pieces.size());
   slots_.push_back(kBetween);
@@ -139,7 +136,7 @@ void BpeTrainer::find_first_pairs(const std::array<std::int32_t, 256>& bytes) {
     for (std::size_t i = 0; i + 1 < slots_.size(); ++i) {
       const std::int32_t left = slots_[i].begins;
       const std::int32_t right = slots_[i + 1].begins;
-      if (left == kNone || right == kNone) continue;
+      if (left == kNoSymbol || right == kNoSymbol) continue;
       use(found[byte_of[static_cast<std::size_t>(left)] * kBytes +
                 byte_of[static_cast<std::size_t>(right)]],
           static_cast<Place>(i));
@@ -207,15 +204,15 @@ void BpeTrainer::merge_at(Place place, const Merged& merged) {
   if (second.begins != merged.right) return;
   const Place end = place + merged.left_bytes + merged.right_bytes;
   first.begins = merged.merged;
-  second.begins = kNone;
+  second.begins = kNoSymbol;
   slots_[end - 1].ends = merged.merged;
   const std::int64_t count = counts_[first.piece];
   const std::int32_t left = slots_[place - 1].ends;
-  if (left != kNone) {
+  if (left != kNoSymbol) {
     note(before(left), place - lengths_[static_cast<std::size_t>(left)], count);
   }
   const std::int32_t right = slots_[end].begins;
-  if (right != kNone) note(behind(right), place, count);
+  if (right != kNoSymbol) note(behind(right), place, count);
 }
 
 void BpeTrainer::note(std::uint32_t neighbour, Place place, std::int64_t count) {

@@ -15,7 +15,7 @@
 namespace strata {
 namespace {
 
-void check_tokens(const std::vector<std::string>& tokens) {
+void check_vocabulary(const std::vector<std::string>& tokens) {
   const TokenTable table(tokens);
   for (std::size_t rank = 0; rank < tokens.size(); ++rank) {
     const std::string& token = tokens[rank];
@@ -48,7 +48,7 @@ Bpe bpe_of(const ByteVocabulary& vocabulary) {
           BpeOptions{.symbols = BpeSymbols::kBytes, .ignore_merges = true}};
 }
 
-TokenTable table_of(const ByteVocabulary& vocabulary) {
+TokenTable vocabulary_table(const ByteVocabulary& vocabulary) {
   std::vector<std::string> texts(ids_of(vocabulary));
   const auto set = [&](std::int32_t id, std::string text) {
     texts[static_cast<std::size_t>(id)] = std::move(text);
@@ -64,7 +64,7 @@ TokenTable table_of(const ByteVocabulary& vocabulary) {
   return table;
 }
 
-std::uint64_t hash_of(const ByteVocabulary& vocabulary) {
+std::uint64_t vocabulary_hash(const ByteVocabulary& vocabulary) {
   TokenizerHash hash;
   hash.add("bytes with ranks");
   for (const std::string& token : vocabulary.tokens) hash.add(token);
@@ -81,8 +81,8 @@ std::uint64_t hash_of(const ByteVocabulary& vocabulary) {
 }  // namespace
 
 TokenizerParts byte_vocabulary_parts(const ByteVocabulary& vocabulary) {
-  check_tokens(vocabulary.tokens);
-  TokenTable table = table_of(vocabulary);
+  check_vocabulary(vocabulary.tokens);
+  TokenTable table = vocabulary_table(vocabulary);
   Normalizer normalizer;
   if (vocabulary.normal == ByteVocabulary::Normal::kNfc) normalizer.add_nfc();
   PreTokenizer pre_tokenizer;
@@ -110,7 +110,7 @@ TokenizerParts byte_vocabulary_parts(const ByteVocabulary& vocabulary) {
           .tokens = std::move(table),
           .special = std::move(special),
           .bpe = bpe_of(vocabulary),
-          .hash = hash_of(vocabulary),
+          .hash = vocabulary_hash(vocabulary),
           .special_tokens = special_tokens};
 }
 

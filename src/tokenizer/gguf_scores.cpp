@@ -16,11 +16,11 @@
 namespace strata {
 namespace {
 
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kNoMerge = std::numeric_limits<std::uint32_t>::max();
 
 /// The ranks of the merges that make a token.
 struct Ranks {
-  std::uint32_t first = kNone;
+  std::uint32_t first = kNoMerge;
   std::uint32_t last = 0;
 };
 
@@ -29,7 +29,7 @@ std::string shown(const std::string& token) { return printable_name(shortened(to
 /// Returns whether merging can make a token or begin with it.
 bool is_reached(const std::vector<Ranks>& ranks, const TokenTable& tokens, std::int32_t id) {
   const std::string& text = tokens.text(id);
-  return ranks[static_cast<std::size_t>(id)].first != kNone ||
+  return ranks[static_cast<std::size_t>(id)].first != kNoMerge ||
          decode_utf8(text.data()).bytes == text.size();
 }
 
@@ -38,7 +38,7 @@ bool is_reached(const std::vector<Ranks>& ranks, const TokenTable& tokens, std::
 std::string missing_merge(const TokenTable& tokens, const std::vector<Ranks>& ranks,
                           const std::set<std::pair<std::int32_t, std::int32_t>>& merges) {
   for (std::int32_t id = 0; id < tokens.size(); ++id) {
-    if (ranks[static_cast<std::size_t>(id)].first == kNone) continue;
+    if (ranks[static_cast<std::size_t>(id)].first == kNoMerge) continue;
     const std::string_view text = tokens.text(id);
     for (std::size_t at = decode_utf8(text.data()).bytes; at < text.size();
          at += decode_utf8(text.data() + at).bytes) {
@@ -56,7 +56,7 @@ std::string missing_merge(const TokenTable& tokens, const std::vector<Ranks>& ra
 std::string mixed_merges(const TokenTable& tokens, const std::vector<Ranks>& ranks) {
   std::vector<std::int32_t> order;
   for (std::int32_t id = 0; id < tokens.size(); ++id) {
-    if (ranks[static_cast<std::size_t>(id)].first != kNone) order.push_back(id);
+    if (ranks[static_cast<std::size_t>(id)].first != kNoMerge) order.push_back(id);
   }
   const auto of = [&](std::int32_t id) { return ranks[static_cast<std::size_t>(id)]; };
   std::ranges::sort(order, {}, [&](std::int32_t id) { return of(id).first; });
@@ -96,7 +96,8 @@ ScoredTokens scores_of_merges(const TokenizerParts& parts, bool splits) {
     result.problem = "its merges to " + one + " have ranks that no score of one token stands for";
   }
   for (const Ranks& made : ranks) {
-    result.scores.push_back(made.first == kNone ? kScoreOfOthers : -static_cast<float>(made.first));
+    result.scores.push_back(made.first == kNoMerge ? kScoreOfOthers
+                                                   : -static_cast<float>(made.first));
   }
   return result;
 }

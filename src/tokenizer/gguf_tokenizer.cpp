@@ -72,7 +72,7 @@ std::optional<std::int32_t> unknown_of(const TokenizerParts& parts) {
   return id_of_named(parts, "unk_token");
 }
 
-TokenList tokens_of(const TokenizerParts& parts, std::int64_t vocabulary, bool has_byte_tokens) {
+TokenList token_list(const TokenizerParts& parts, std::int64_t vocabulary, bool has_byte_tokens) {
   const std::optional<std::int32_t> unknown = unknown_of(parts);
   std::vector<bool> is_added(parts.special.size());
   for (const AddedToken& token : parts.added.tokens()) {
@@ -98,7 +98,7 @@ TokenList tokens_of(const TokenizerParts& parts, std::int64_t vocabulary, bool h
   return list;
 }
 
-void add_tokens(const TokenList& tokens, GgufKeys& keys) {
+void add_token_keys(const TokenList& tokens, GgufKeys& keys) {
   keys.add_texts("tokenizer.ggml.tokens", tokens.texts);
   keys.add_integers("tokenizer.ggml.token_type", tokens.types);
 }
@@ -215,7 +215,7 @@ GgufTokenizer byte_level_tokenizer(const TokenizerParts& parts, std::int64_t voc
   GgufTokenizer result;
   result.keys.add_text("tokenizer.ggml.model", "gpt2");
   result.keys.add_text("tokenizer.ggml.pre", pre_tokenizer_name(parts));
-  add_tokens(tokens_of(parts, vocabulary, false), result.keys);
+  add_token_keys(token_list(parts, vocabulary, false), result.keys);
   std::vector<std::string> merges;
   for (const BpeMerge& merge : parts.bpe.merges()) {
     merges.push_back(parts.tokens.text(merge.left) + ' ' + parts.tokens.text(merge.right));
@@ -255,7 +255,7 @@ GgufTokenizer sentencepiece_tokenizer(const TokenizerParts& parts, std::int64_t 
   GgufTokenizer result;
   result.keys.add_text("tokenizer.ggml.model", "llama");
   result.keys.add_text("tokenizer.ggml.pre", "default");
-  add_tokens(tokens_of(parts, vocabulary, true), result.keys);
+  add_token_keys(token_list(parts, vocabulary, true), result.keys);
   result.keys.add_numbers("tokenizer.ggml.scores", scores);
   result.keys.add_flag("tokenizer.ggml.add_space_prefix", spaces.prefix_first);
   add_special(parts, result.keys);
@@ -290,7 +290,7 @@ GgufKeys gguf_byte_tokenizer() {
   GgufKeys keys;
   keys.add_text("tokenizer.ggml.model", "gpt2");
   keys.add_text("tokenizer.ggml.pre", "gpt-2");  // any would do: without merges, bytes stay bytes
-  add_tokens(tokens, keys);
+  add_token_keys(tokens, keys);
   keys.add_texts("tokenizer.ggml.merges", {});
   keys.add_count("tokenizer.ggml.eos_token_id", kBytes);
   keys.add_flag("tokenizer.ggml.add_bos_token", false);

@@ -129,8 +129,8 @@ void read_template(const JsonSection& section, TextFrame& result) {
   }
   if (!text_seen) section.at("single").refuse("a template without the text");
 }
-std::uint64_t hash_of(const JsonSection& root, const TokenTable& tokens,
-                      const std::vector<BpeMerge>& merges) {
+std::uint64_t file_hash(const JsonSection& root, const TokenTable& tokens,
+                        const std::vector<BpeMerge>& merges) {
   TokenizerHash hash;
   for (const std::string& token : tokens.tokens()) hash.add(token);
   for (const BpeMerge& m : merges) hash.add(std::to_string(m.left) + ' ' + std::to_string(m.right));
@@ -185,7 +185,7 @@ TokenizerParts hugging_face_parts(const TokenizerJson& json) {
   for (const AddedToken& token : added.tokens()) {
     if (token.special) special[static_cast<std::size_t>(token.id)] = true;
   }
-  const std::uint64_t hash = hash_of(root, tokens, merges);
+  const std::uint64_t hash = file_hash(root, tokens, merges);
   return {.normalizer = std::move(normalizer),
           .pre_tokenizer = std::move(pre_tokenizer),
           .decoder = std::move(decoder),

@@ -11,10 +11,10 @@
 namespace strata {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kJsonSpace = " \t\r\n";
 
-std::size_t skip_space(std::string_view text, std::size_t at) {
-  return std::min(text.find_first_not_of(kSpace, at), text.size());
+std::size_t skip_json_space(std::string_view text, std::size_t at) {
+  return std::min(text.find_first_not_of(kJsonSpace, at), text.size());
 }
 
 /// Returns the end of the string that begins at `at`.
@@ -52,33 +52,33 @@ std::size_t end_of_value(std::string_view text, std::size_t at) {
 JsonPlace json_place(std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   const std::size_t begin =
-      skip_space(text, text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+      skip_json_space(text, text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   return {.begin = begin, .end = end_of_value(text, begin)};
 }
 
 std::optional<JsonPlace> find_member(std::string_view text, JsonPlace object,
                                      std::string_view key) {
   std::optional<JsonPlace> found;
-  for (std::size_t at = skip_space(text, object.begin + 1); text[at] == '"';) {
+  for (std::size_t at = skip_json_space(text, object.begin + 1); text[at] == '"';) {
     const std::size_t end_of_key = end_of_string(text, at);
     const auto name = parse_json<nlohmann::json>(text.substr(at, end_of_key - at));
-    const std::size_t colon = skip_space(text, end_of_key);
-    const std::size_t begin = skip_space(text, colon + 1);
+    const std::size_t colon = skip_json_space(text, end_of_key);
+    const std::size_t begin = skip_json_space(text, colon + 1);
     const std::size_t end = end_of_value(text, begin);
     if (name.get_ref<const std::string&>() == key) found = {.begin = begin, .end = end};
-    at = skip_space(text, end);
+    at = skip_json_space(text, end);
     if (text[at] != ',') break;
-    at = skip_space(text, at + 1);
+    at = skip_json_space(text, at + 1);
   }
   return found;
 }
 
 void append_item(std::string& text, JsonPlace place, std::string_view item) {
-  const std::size_t first = skip_space(text, place.begin + 1);
+  const std::size_t first = skip_json_space(text, place.begin + 1);
   const bool is_empty = first + 1 == place.end;
   const std::string layout = text.substr(place.begin + 1, first - place.begin - 1);
   const std::size_t at =
-      is_empty ? place.begin + 1 : text.find_last_not_of(kSpace, place.end - 2) + 1;
+      is_empty ? place.begin + 1 : text.find_last_not_of(kJsonSpace, place.end - 2) + 1;
   text.insert(at, (is_empty ? std::string() : ',' + layout) + std::string(item));
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 using Piece = SentencePieceModel::Piece;
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_model(const std::string& what) {
   throw ConfigError(what + " is not supported. Make token files with SentencePiece itself");
 }
 
@@ -38,13 +38,14 @@ void refuse_unsupported(const SentencePieceModel& model) {
   constexpr std::array kTypes{"unigram", "bpe", "word", "char"};
   if (model.type != SentencePieceModel::Type::kBpe) {
     const auto type = static_cast<std::size_t>(model.type) - 1;
-    refuse("the model_type " + (type < kTypes.size() ? std::string(kTypes[type]) : "of this file"));
+    refuse_model("the model_type " +
+                 (type < kTypes.size() ? std::string(kTypes[type]) : "of this file"));
   }
   if (!model.normalizer_map.empty())
-    refuse("the normalizer " + printable_name(shortened(model.normalizer)));
-  if (!model.denormalizer_map.empty()) refuse("a denormalizer");
-  if (model.space_is_suffix) refuse("treat_whitespace_as_suffix");
-  if (!model.escape_spaces) refuse("a normalizer without escape_whitespaces");
+    refuse_model("the normalizer " + printable_name(shortened(model.normalizer)));
+  if (!model.denormalizer_map.empty()) refuse_model("a denormalizer");
+  if (model.space_is_suffix) refuse_model("treat_whitespace_as_suffix");
+  if (!model.escape_spaces) refuse_model("a normalizer without escape_whitespaces");
 }
 
 void check_piece(const Piece& piece) {
@@ -52,14 +53,14 @@ void check_piece(const Piece& piece) {
     throw ConfigError("the piece " + name_of(piece) + " is not UTF-8");
   }
   if (piece.type == PieceType::kUnused && !is_one_character(piece.text)) {
-    refuse("the unused piece " + name_of(piece));
+    refuse_model("the unused piece " + name_of(piece));
   }
   if (piece.type == PieceType::kUserDefined && piece.text.find(' ') != piece.text.npos) {
-    refuse("the user-defined piece " + name_of(piece) + " with a space");
+    refuse_model("the user-defined piece " + name_of(piece) + " with a space");
   }
 }
 
-TokenTable table_of(const SentencePieceModel& model) {
+TokenTable model_table(const SentencePieceModel& model) {
   TokenTable table;
   table.reserve(model.pieces.size());
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
@@ -102,8 +103,8 @@ void require_characters(const SentencePieceModel& model, const TokenTable& table
       next = at + decode_utf8(text.data() + at).bytes;
       const std::string_view character = text.substr(at, next - at);
       if (!table.find(character)) {
-        refuse("the piece " + name_of(piece) + ", whose character " + printable_name(character) +
-               " is no piece,");
+        refuse_model("the piece " + name_of(piece) + ", whose character " +
+                     printable_name(character) + " is no piece,");
       }
     }
   }
@@ -176,7 +177,7 @@ PieceRules rules_of(const SentencePieceModel& model) {
   return rules;
 }
 
-std::uint64_t hash_of(const SentencePieceModel& model) {
+std::uint64_t model_hash(const SentencePieceModel& model) {
   TokenizerHash hash;
   hash.add("sentencepiece bpe");
   const std::vector<std::uint32_t> ranks = ranks_of(model);
@@ -207,7 +208,7 @@ bool is_sentencepiece(std::string_view contents) {
 TokenizerParts sentencepiece_parts(std::string_view contents) {
   const SentencePieceModel model = parse_sentencepiece_model(contents);
   refuse_unsupported(model);
-  TokenTable table = table_of(model);
+  TokenTable table = model_table(model);
   require_characters(model, table);
   const BpeOptions options = options_of(model);
   const std::vector<std::string> texts = merging_texts(model);
@@ -235,7 +236,7 @@ TokenizerParts sentencepiece_parts(std::string_view contents) {
           .tokens = std::move(table),
           .special = std::move(special),
           .bpe = std::move(bpe),
-          .hash = hash_of(model),
+          .hash = model_hash(model),
           .special_tokens = special_tokens};
 }
 

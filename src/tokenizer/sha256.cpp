@@ -11,7 +11,7 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kBlockBytes = 64;
+constexpr std::size_t kHashBlockBytes = 64;
 
 constexpr std::array<std::uint32_t, 64> kRounds = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -27,7 +27,7 @@ using State = std::array<std::uint32_t, 8>;
 
 void add_block(State& state, const char* block) {
   std::array<std::uint32_t, 64> w{};
-  for (std::size_t i = 0; i < kBlockBytes; ++i) {
+  for (std::size_t i = 0; i < kHashBlockBytes; ++i) {
     w[i / 4] = w[i / 4] << 8 | static_cast<unsigned char>(block[i]);
   }
   for (std::size_t i = 16; i < w.size(); ++i) {
@@ -54,14 +54,15 @@ std::string sha256_of(std::string_view bytes) {
   State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const std::uint64_t bits = std::uint64_t{8} * bytes.size();
-  for (; bytes.size() >= kBlockBytes; bytes.remove_prefix(kBlockBytes)) {
+  for (; bytes.size() >= kHashBlockBytes; bytes.remove_prefix(kHashBlockBytes)) {
     add_block(state, bytes.data());
   }
   std::string rest(bytes);
   rest += '\x80';
-  while (rest.size() % kBlockBytes != kBlockBytes - 8) rest += '\0';
+  while (rest.size() % kHashBlockBytes != kHashBlockBytes - 8) rest += '\0';
   for (int shift = 56; shift >= 0; shift -= 8) rest += static_cast<char>(bits >> shift & 0xff);
-  for (std::size_t at = 0; at < rest.size(); at += kBlockBytes) add_block(state, rest.data() + at);
+  for (std::size_t at = 0; at < rest.size(); at += kHashBlockBytes)
+    add_block(state, rest.data() + at);
   std::string text;
   for (const std::uint32_t word : state) {
     for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 15];

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 7> kUsual{"bos_token", "eos_token", "unk_
                                                  "pad_token", "cls_token", "mask_token"};
 
 /// Returns the text of a token that is given as that, or as an object that describes it.
-std::string text_of(const JsonSection& token) {
+std::string token_text(const JsonSection& token) {
   return token.value().is_object() ? token.at("content").text() : token.text();
 }
 
@@ -38,14 +38,14 @@ class SpecialNames {
   /// Tells whether a text is that of a special token.
   [[nodiscard]] bool has_text(const std::string& text) const {
     return unnamed_.contains(text) || std::ranges::any_of(named_, [&](const auto& entry) {
-             return text_of(entry.second) == text;
+             return token_text(entry.second) == text;
            });
   }
   /// Returns the id of a token, if it is named.
   [[nodiscard]] std::optional<std::int32_t> id_of(const char* name, const TokenTable& table) const {
     const auto found = named_.find(name);
     if (found == named_.end()) return std::nullopt;
-    const std::optional<std::int32_t> id = table.find(text_of(found->second));
+    const std::optional<std::int32_t> id = table.find(token_text(found->second));
     if (!id) {
       found->second.fail("the vocabulary does not have " + shown(found->second.value()));
     }
@@ -54,7 +54,7 @@ class SpecialNames {
   /// Returns all that have a name, and bos and eos of the tokenizer's own file.
   [[nodiscard]] std::vector<NamedToken> all(const TokenizerParts& parts) const {
     std::vector<NamedToken> tokens;
-    for (const auto& [name, token] : named_) tokens.push_back({name, text_of(token)});
+    for (const auto& [name, token] : named_) tokens.push_back({name, token_text(token)});
     const auto add_own = [&](const char* name, std::optional<std::int32_t> id) {
       if (id && !named_.contains(name)) tokens.push_back({name, parts.tokens.text(*id)});
     };
@@ -80,11 +80,11 @@ class SpecialNames {
     if (extra.value().is_object()) {
       for (const auto& [name, value] : extra.value().items()) set(name, extra.member(name, value));
     } else if (!extra.is_null()) {
-      for (const JsonSection& item : extra.items()) unnamed_.insert(text_of(item));
+      for (const JsonSection& item : extra.items()) unnamed_.insert(token_text(item));
     }
   }
   void set(const std::string& name, const JsonSection& token) {
-    (void)text_of(token);  // which throws for what has none
+    (void)token_text(token);  // which throws for what has none
     named_.insert_or_assign(name, token);
   }
 
@@ -157,7 +157,7 @@ void check_id(const Listed& listed, const TokenTable& tokens, std::size_t count)
 
 /// Adds the tokens whose texts the tokenizer lacks. They are found in texts as they stand, before
 /// a normalizer sees those, as by the programs that wrote such files.
-void add_tokens(const std::vector<Listed>& all, TokenizerParts& parts) {
+void add_listed_tokens(const std::vector<Listed>& all, TokenizerParts& parts) {
   std::vector<AddedToken> added = parts.added.tokens();
   const std::size_t before = added.size();
   TokenizerHash hash;
@@ -212,9 +212,9 @@ void add_files_beside(const FilesBeside& beside, TokenizerParts& parts) {
   const bool has_config = !beside.config.json.is_null();
   const bool lists_added = has_config && beside.config.json.contains(kDecoder);
   if (!lists_added) names.read(beside.map.root());
-  add_tokens(lists_added ? read_decoder(beside.config.root().at(kDecoder))
-                         : read_added(beside.added.root(), names),
-             parts);
+  add_listed_tokens(lists_added ? read_decoder(beside.config.root().at(kDecoder))
+                                : read_added(beside.added.root(), names),
+                    parts);
   parts.special_tokens = special_tokens_of(names, beside, parts);
 }
 

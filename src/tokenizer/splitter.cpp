@@ -194,14 +194,14 @@ const char* newline(const char* begin, const char*) {
   return is_newline(*begin) ? begin + 1 : nullptr;
 }
 
-constexpr bool is_within(char32_t value, char32_t first, char32_t last) {
+constexpr bool is_between(char32_t value, char32_t first, char32_t last) {
   return value >= first && value <= last;
 }
 constexpr bool is_deep_seek_cjk(char32_t value) {
-  return is_within(value, 0x4e00, 0x9fa5) || is_within(value, 0x3040, 0x30ff);
+  return is_between(value, 0x4e00, 0x9fa5) || is_between(value, 0x3040, 0x30ff);
 }
 constexpr bool is_deep_seek_coder_cjk(char32_t value) {
-  return is_within(value, 0x0800, 0x9fa5) || is_within(value, 0xac00, 0xd7ff);
+  return is_between(value, 0x0800, 0x9fa5) || is_between(value, 0xac00, 0xd7ff);
 }
 
 template <bool (*is_in)(char32_t)>

@@ -78,7 +78,7 @@ std::vector<ByteVocabulary::Special> special_of(const JsonSection& root, std::in
   return special;
 }
 
-std::vector<std::string> tokens_of(const JsonSection& vocabulary, std::size_t count) {
+std::vector<std::string> read_tokens(const JsonSection& vocabulary, std::size_t count) {
   if (!vocabulary.value().is_array() || vocabulary.value().size() < count) {
     vocabulary.fail("a list of at least " + std::to_string(count) + " tokens is expected");
   }
@@ -124,7 +124,7 @@ TokenizerParts tekken_parts(const nlohmann::json& document) {
     config.at("default_vocab_size").fail("more than default_num_special_tokens is expected");
   }
   ByteVocabulary vocabulary{
-      .tokens = tokens_of(root.at("vocab"), static_cast<std::size_t>(size - special_count)),
+      .tokens = read_tokens(root.at("vocab"), static_cast<std::size_t>(size - special_count)),
       .first_id = special_count,
       .pattern = *known,
       .special = special_of(root, special_count)};

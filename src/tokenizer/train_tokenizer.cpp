@@ -22,7 +22,7 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct NamedSplit {
   std::string_view name;
@@ -35,7 +35,7 @@ constexpr std::array kSplits = {
     NamedSplit{"o200k", SplitPattern::kO200k}, NamedSplit{"tekken", SplitPattern::kTekken},
 };
 
-constexpr std::int64_t kBytes = 256;
+constexpr std::int64_t kByteTokens = 256;
 constexpr std::int64_t kMostVocabulary = 1 << 24;
 
 SplitPattern pattern_of(const std::string& name) {
@@ -66,8 +66,8 @@ class Vocabulary {
     return tokens_[static_cast<std::size_t>(id)];
   }
   [[nodiscard]] std::int64_t size() const { return std::ssize(tokens_); }
-  [[nodiscard]] Json json() const {
-    Json::object_t object;
+  [[nodiscard]] OrderedJson json() const {
+    OrderedJson::object_t object;
     object.reserve(tokens_.size());
     for (std::size_t id = 0; id < tokens_.size(); ++id) object.emplace_back(tokens_[id], id);
     return object;
@@ -79,20 +79,20 @@ class Vocabulary {
 };
 
 /// Adds the bytes, which ByteLevel's code points order, and returns their ids.
-std::array<std::int32_t, kBytes> add_bytes(Vocabulary& vocabulary) {
-  std::array<std::pair<std::string, std::size_t>, kBytes> bytes;
-  for (std::size_t byte = 0; byte < kBytes; ++byte) {
+std::array<std::int32_t, kByteTokens> add_bytes(Vocabulary& vocabulary) {
+  std::array<std::pair<std::string, std::size_t>, kByteTokens> bytes;
+  for (std::size_t byte = 0; byte < kByteTokens; ++byte) {
     const char c = static_cast<char>(byte);
     bytes[byte] = {byte_level_of({&c, 1}), byte};
   }
   std::sort(bytes.begin(), bytes.end());  // bytes of UTF-8 are in the order of code points
-  std::array<std::int32_t, kBytes> ids{};
+  std::array<std::int32_t, kByteTokens> ids{};
   for (const auto& [token, byte] : bytes) ids[byte] = vocabulary.add(token);
   return ids;
 }
 
-Json added_tokens(const Vocabulary& vocabulary, std::size_t special) {
-  Json tokens = Json::array();
+OrderedJson added_tokens(const Vocabulary& vocabulary, std::size_t special) {
+  OrderedJson tokens = OrderedJson::array();
   for (std::size_t id = 0; id < special; ++id) {
     tokens.push_back({{"id", id},
                       {"content", vocabulary.token(static_cast<std::int32_t>(id))},
@@ -105,23 +105,23 @@ Json added_tokens(const Vocabulary& vocabulary, std::size_t special) {
   return tokens;
 }
 
-Json byte_level_json() {
+OrderedJson byte_level_json() {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", false},
           {"trim_offsets", true},
           {"use_regex", false}};
 }
 
-Json pre_tokenizer_json(SplitPattern pattern) {
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", regex_of(pattern)}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level_json()})}};
+OrderedJson pre_tokenizer_json(SplitPattern pattern) {
+  const OrderedJson split = {{"type", "Split"},
+                             {"pattern", {{"Regex", regex_of(pattern)}}},
+                             {"behavior", "Isolated"},
+                             {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", OrderedJson::array({split, byte_level_json()})}};
 }
 
-Json tokenizer_json(const Vocabulary& vocabulary, Json merges, std::size_t special,
-                    SplitPattern pattern) {
+OrderedJson tokenizer_json(const Vocabulary& vocabulary, OrderedJson merges, std::size_t special,
+                           SplitPattern pattern) {
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -143,14 +143,14 @@ Json tokenizer_json(const Vocabulary& vocabulary, Json merges, std::size_t speci
             {"merges", std::move(merges)}}}};
 }
 
-Json config_json(const std::string& eos) {
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                 {"clean_up_tokenization_spaces", false}};
+OrderedJson config_json(const std::string& eos) {
+  OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"clean_up_tokenization_spaces", false}};
   if (!eos.empty()) config["eos_token"] = eos;
   return config;
 }
 
-std::string text_of(const Json& json) { return json_text(json, 2) + '\n'; }
+std::string file_text(const OrderedJson& json) { return json_text(json, 2) + '\n'; }
 
 }  // namespace
 
@@ -211,7 +211,7 @@ void check_training(const TokenizerTraining& training) {
                         (special[i] == training.eos ? " (--eos is a special token)" : ""));
     }
   }
-  const std::int64_t least = std::ssize(special) + kBytes;
+  const std::int64_t least = std::ssize(special) + kByteTokens;
   if (training.vocabulary < least || training.vocabulary > kMostVocabulary) {
     throw ConfigError("--vocab-size: " + std::to_string(training.vocabulary) + " is not between " +
                       std::to_string(least) + ", the special tokens and 256 bytes, and " +
@@ -226,7 +226,7 @@ TrainedTokenizer train_tokenizer(const PieceCounter& counter, const TokenizerTra
   Vocabulary vocabulary;
   for (const std::string& token : special) vocabulary.add(token);
   BpeTrainer trainer(*counter.counts_, add_bytes(vocabulary));
-  Json merges = Json::array();
+  OrderedJson merges = OrderedJson::array();
   while (vocabulary.size() < training.vocabulary) {
     const bool merged = trainer.merge_next([&](std::int32_t left, std::int32_t right) {
       const std::string& first = vocabulary.token(left);
@@ -239,9 +239,9 @@ TrainedTokenizer train_tokenizer(const PieceCounter& counter, const TokenizerTra
     if (on_merge && vocabulary.size() % kMergesBetweenReports == 0) on_merge(vocabulary.size());
   }
   const auto n_merges = static_cast<std::int64_t>(merges.size());
-  return {.tokenizer_json = text_of(tokenizer_json(vocabulary, std::move(merges), special.size(),
-                                                   static_cast<SplitPattern>(counter.pattern_))),
-          .tokenizer_config_json = text_of(config_json(training.eos)),
+  return {.tokenizer_json = file_text(tokenizer_json(vocabulary, std::move(merges), special.size(),
+                                                     static_cast<SplitPattern>(counter.pattern_))),
+          .tokenizer_config_json = file_text(config_json(training.eos)),
           .vocabulary = vocabulary.size(),
           .merges = n_merges};
 }

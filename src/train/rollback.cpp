@@ -40,7 +40,7 @@ bool was_set_aside(const CheckpointPlace& place, const FoundCheckpoint& checkpoi
 }
 
 /// Returns the folder of the checkpoint to go back to, or nothing if there is none.
-std::string find_folder(const CheckpointPlace& place, const BadStep& bad, bool again) {
+std::string find_earlier_folder(const CheckpointPlace& place, const BadStep& bad, bool again) {
   std::vector<std::string> damaged;
   std::optional<FoundCheckpoint> found;
   if (again) found = newest_good(*place.files, place.folder, place.first_step(), damaged);
@@ -87,7 +87,7 @@ CheckpointPlace Rollbacks::go_back(const CheckpointPlace& place, const BadStep& 
   furthest_ = std::max(furthest_, bad.step);
   CheckpointPlace to = place;
   const auto find = [&] {
-    const std::string found = find_folder(place, bad, in_a_row_ > 1);
+    const std::string found = find_earlier_folder(place, bad, in_a_row_ > 1);
     if (found.empty() && beginning_ && was_set_aside(place, *beginning_)) refuse(place);
     return found;
   };

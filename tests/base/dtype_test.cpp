@@ -15,7 +15,7 @@ using namespace strata;
 namespace {
 
 /// Value of a finite bf16 pattern by definition: sign, 8 exponent bits, 7 fraction bits.
-double value_of(std::uint16_t bits) {
+double bf16_value(std::uint16_t bits) {
   const int exponent = (bits >> 7) & 0xff;
   const int fraction = bits & 0x7f;
   const double magnitude = exponent == 0 ? std::ldexp(fraction, -126 - 7)
@@ -24,11 +24,11 @@ double value_of(std::uint16_t bits) {
 }
 
 /// Nearest pattern by comparing distances, ties to the even one.
-std::uint16_t nearest(float x) {
+std::uint16_t nearest_bf16(float x) {
   const auto below = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
   const auto above = static_cast<std::uint16_t>(below + 1);
-  const double to_below = std::abs(static_cast<double>(x) - value_of(below));
-  const double to_above = std::abs(static_cast<double>(x) - value_of(above));
+  const double to_below = std::abs(static_cast<double>(x) - bf16_value(below));
+  const double to_above = std::abs(static_cast<double>(x) - bf16_value(above));
   if (to_below == to_above) return below % 2 == 0 ? below : above;
   return to_below < to_above ? below : above;
 }
@@ -45,7 +45,7 @@ TEST_CASE("every bf16 pattern but NaN survives the way through f32") {
       continue;
     }
     REQUIRE(Bf16(wide).bits == x.bits);
-    if (!std::isinf(wide)) REQUIRE(static_cast<double>(wide) == value_of(x.bits));
+    if (!std::isinf(wide)) REQUIRE(static_cast<double>(wide) == bf16_value(x.bits));
   }
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("f32 rounds to the nearest bf16, ties to even") {
     const auto x = std::bit_cast<float>(i % 4 == 0 ? (pattern & 0xffff0000u) | 0x8000u : pattern);
     if ((pattern & 0x7f800000u) >= 0x7f000000u) continue;  // the largest exponents overflow
     CAPTURE(i, x);
-    REQUIRE(Bf16(x).bits == nearest(x));
+    REQUIRE(Bf16(x).bits == nearest_bf16(x));
   }
 }
 

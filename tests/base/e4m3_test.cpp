@@ -25,7 +25,7 @@ E4M3 from_code(int code) {
 }
 
 /// Value of a code that is not NaN, by definition: sign, 4 exponent bits, 3 fraction bits.
-double value_of(int code) {
+double e4m3_value(int code) {
   const int exponent = (code >> 3) & 0xf;
   const int fraction = code & 7;
   const double magnitude =
@@ -35,10 +35,10 @@ double value_of(int code) {
 
 /// Nearest code by comparing the distances of all, ties to the even one; beyond the largest number
 /// that one.
-int nearest(double x) {
+int nearest_code(double x) {
   static const std::vector<double> values = [] {
     std::vector<double> all;
-    for (int code = 0; code <= kLargestCode; ++code) all.push_back(value_of(code));
+    for (int code = 0; code <= kLargestCode; ++code) all.push_back(e4m3_value(code));
     return all;
   }();
   const double magnitude = std::abs(x);
@@ -64,11 +64,11 @@ TEST_CASE("every e4m3 code but NaN survives the way through f32") {
       REQUIRE(E4M3(wide).bits == E4M3::kNan);
       continue;
     }
-    REQUIRE(static_cast<double>(wide) == value_of(code));
+    REQUIRE(static_cast<double>(wide) == e4m3_value(code));
     REQUIRE(std::signbit(wide) == ((code & kSign) != 0));
     REQUIRE(E4M3(wide).bits == code);
   }
-  CHECK(static_cast<double>(E4M3::kLargest) == value_of(kLargestCode));
+  CHECK(static_cast<double>(E4M3::kLargest) == e4m3_value(kLargestCode));
 }
 
 TEST_CASE("every bf16 number rounds to the nearest e4m3, ties to even") {
@@ -82,24 +82,24 @@ TEST_CASE("every bf16 number rounds to the nearest e4m3, ties to even") {
     } else if (std::isinf(wide)) {
       REQUIRE(E4M3(wide).bits == (wide < 0 ? kSign | kLargestCode : kLargestCode));
     } else {
-      REQUIRE(E4M3(wide).bits == nearest(static_cast<double>(wide)));
+      REQUIRE(E4M3(wide).bits == nearest_code(static_cast<double>(wide)));
     }
   }
 }
 
 TEST_CASE("f32 and f64 next to a tie between two e4m3 round to the nearer one") {
   for (int code = 0; code < kLargestCode; ++code) {
-    const double tie = (value_of(code) + value_of(code + 1)) / 2;
+    const double tie = (e4m3_value(code) + e4m3_value(code + 1)) / 2;
     for (const double sign : {1.0, -1.0}) {
       for (const double toward : {-1000.0, 1000.0}) {
         CAPTURE(code, sign, toward);
         const double x = std::nextafter(sign * tie, toward);
         const auto narrow =
             std::nextafter(static_cast<float>(sign * tie), static_cast<float>(toward));
-        REQUIRE(rounded_to_e4m3(x).bits == nearest(x));
-        REQUIRE(E4M3(narrow).bits == nearest(static_cast<double>(narrow)));
+        REQUIRE(rounded_to_e4m3(x).bits == nearest_code(x));
+        REQUIRE(E4M3(narrow).bits == nearest_code(static_cast<double>(narrow)));
       }
-      REQUIRE(rounded_to_e4m3(sign * tie).bits == nearest(sign * tie));
+      REQUIRE(rounded_to_e4m3(sign * tie).bits == nearest_code(sign * tie));
     }
   }
   CHECK(rounded_to_e4m3(1e300).bits == kLargestCode);

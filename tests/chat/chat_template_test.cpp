@@ -13,11 +13,11 @@ const char* const kChat = R"([{"role": "system", "content": "Be kind."},
     {"role": "user", "content": " Hi "}, {"role": "assistant", "content": " Hello. "},
     {"role": "user", "content": "Bye"}])";
 
-Conversation chat() { return Conversation::parse(kChat, "test"); }
+Conversation sample_chat() { return Conversation::parse(kChat, "test"); }
 
 std::string problem_of(const std::string& source) {
   try {
-    (void)ChatTemplate::parse(source, "chat.jinja").render(chat(), {});
+    (void)ChatTemplate::parse(source, "chat.jinja").render(sample_chat(), {});
   } catch (const IoError& error) {
     return error.what();
   }
@@ -26,7 +26,8 @@ std::string problem_of(const std::string& source) {
 
 std::string built_in(std::string_view name, bool prompt) {
   return ChatTemplate::built_in(name)
-      .render(chat(), {.bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = prompt})
+      .render(sample_chat(),
+              {.bos_token = "<s>", .eos_token = "</s>", .add_generation_prompt = prompt})
       .text;
 }
 
@@ -78,7 +79,7 @@ TEST_CASE("built-in templates refuse tools and tool calls, for which they have n
 
 TEST_CASE("a template's refusal is an error of its own") {
   const auto refusing = ChatTemplate::parse("\n{{ raise_exception('no system') }}", "chat.jinja");
-  CHECK_THROWS_AS(refusing.render(chat(), {}), ChatRefused);
+  CHECK_THROWS_AS(refusing.render(sample_chat(), {}), ChatRefused);
   CHECK(problem_of("\n{{ raise_exception('no system') }}") ==
         "chat.jinja:2: the template refuses the conversation: no system");
 }
@@ -124,9 +125,9 @@ TEST_CASE("letters beyond ASCII are not changed to a wrong case") {
 
 TEST_CASE("only the first messages are rendered if asked") {
   const auto roles = ChatTemplate::parse("{% for m in messages %}{{ m.role[0] }}{% endfor %}", "t");
-  CHECK(roles.render(chat(), {}).text == "suau");
-  CHECK(roles.render(chat(), {.first_messages = 2}).text == "su");
-  CHECK(roles.render(chat(), {.first_messages = 9}).text == "suau");
+  CHECK(roles.render(sample_chat(), {}).text == "suau");
+  CHECK(roles.render(sample_chat(), {.first_messages = 2}).text == "su");
+  CHECK(roles.render(sample_chat(), {.first_messages = 9}).text == "suau");
 }
 
 TEST_CASE("the built-in templates write the public formats") {

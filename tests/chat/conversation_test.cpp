@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-std::string problem_of(const std::string& json) {
+std::string chat_problem(const std::string& json) {
   try {
     (void)Conversation::parse(json, "chats.jsonl:7");
   } catch (const IoError& error) {
@@ -69,19 +69,20 @@ TEST_CASE("a conversation of texts renders as the JSON of its messages does") {
 }
 
 TEST_CASE("what is no conversation is refused with its place") {
-  CHECK_THAT(problem_of("{"), ContainsSubstring("chats.jsonl:7: is no JSON"));
-  CHECK_THAT(problem_of("{}"), ContainsSubstring("neither a list of messages"));
-  CHECK_THAT(problem_of("7"), ContainsSubstring("neither a list of messages"));
-  CHECK_THAT(problem_of(R"({"messages": {}})"), ContainsSubstring("\"messages\" must be a list"));
-  CHECK_THAT(problem_of(R"({"messages": [], "tools": 1})"), ContainsSubstring("\"tools\" must"));
-  CHECK_THAT(problem_of(R"([{"role": "user"}, "x"])"), ContainsSubstring("message 1 is no object"));
-  CHECK_THAT(problem_of(R"([{"content": "x"}])"), ContainsSubstring("message 0 has no \"role\""));
-  CHECK_THAT(problem_of(R"([{"from": "human", "value": "x"}])"),
+  CHECK_THAT(chat_problem("{"), ContainsSubstring("chats.jsonl:7: is no JSON"));
+  CHECK_THAT(chat_problem("{}"), ContainsSubstring("neither a list of messages"));
+  CHECK_THAT(chat_problem("7"), ContainsSubstring("neither a list of messages"));
+  CHECK_THAT(chat_problem(R"({"messages": {}})"), ContainsSubstring("\"messages\" must be a list"));
+  CHECK_THAT(chat_problem(R"({"messages": [], "tools": 1})"), ContainsSubstring("\"tools\" must"));
+  CHECK_THAT(chat_problem(R"([{"role": "user"}, "x"])"),
+             ContainsSubstring("message 1 is no object"));
+  CHECK_THAT(chat_problem(R"([{"content": "x"}])"), ContainsSubstring("message 0 has no \"role\""));
+  CHECK_THAT(chat_problem(R"([{"from": "human", "value": "x"}])"),
              ContainsSubstring("the list has to be called conversations"));
-  CHECK_THAT(problem_of(R"([{"role": "user", "text": "x"}])"),
+  CHECK_THAT(chat_problem(R"([{"role": "user", "text": "x"}])"),
              ContainsSubstring("message 0 has no \"content\"; what it says stands in \"text\""));
-  CHECK(problem_of(R"([{"role": "assistant", "text": "x", "tool_calls": []}])") == "none");
-  CHECK_THAT(problem_of(std::string(100, '[') + std::string(100, ']')),
+  CHECK(chat_problem(R"([{"role": "assistant", "text": "x", "tool_calls": []}])") == "none");
+  CHECK_THAT(chat_problem(std::string(100, '[') + std::string(100, ']')),
              ContainsSubstring("levels deep"));
 }
 
@@ -94,7 +95,7 @@ TEST_CASE("tools, documents and variables reach the template") {
 
 TEST_CASE("what is no text is refused by message and member") {
   const auto problem = [](const std::string& members) {
-    return problem_of(R"([{"role": "user", "content": "a"}, {"role": "user", )" + members + "}]");
+    return chat_problem(R"([{"role": "user", "content": "a"}, {"role": "user", )" + members + "}]");
   };
   CHECK_THAT(problem(R"("content": 3)"),
              ContainsSubstring("message 1: \"content\" is 3, and must be a text"));
@@ -109,9 +110,9 @@ TEST_CASE("what is no text is refused by message and member") {
   CHECK_THAT(
       problem(R"("tool_calls": [{"function": {"arguments": "{"}}])"),
       ContainsSubstring("\"arguments\" of a tool call are \"{\", and must be a JSON object"));
-  CHECK_THAT(problem_of(R"({"messages": [], "tools": "[1"})"),
+  CHECK_THAT(chat_problem(R"({"messages": [], "tools": "[1"})"),
              ContainsSubstring("\"tools\" is a text that is no JSON"));
-  CHECK_THAT(problem_of(std::string(R"([{"role": "user", "content": "a"}])") + '\0' + "x"),
+  CHECK_THAT(chat_problem(std::string(R"([{"role": "user", "content": "a"}])") + '\0' + "x"),
              ContainsSubstring("is no JSON") && ContainsSubstring("NUL"));
 }
 

@@ -16,11 +16,11 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-const Json& goldens() {
-  static const Json parsed =
-      test::read_json<Json>(test::source_folder() + "/tests/chat/goldens.json");
+const OrderedJson& goldens() {
+  static const OrderedJson parsed =
+      test::read_json<OrderedJson>(test::source_folder() + "/tests/chat/goldens.json");
   return parsed;
 }
 
@@ -33,7 +33,7 @@ RenderOptions golden_options() {
 
 Conversation golden_chat() { return Conversation::parse(json_text(goldens()["chat"]), "goldens"); }
 
-RenderedChat render(const Json& golden) {
+RenderedChat render_golden(const OrderedJson& golden) {
   return ChatTemplate::parse(golden["template"].get<std::string>(), "golden")
       .render(golden_chat(), golden_options());
 }
@@ -44,12 +44,12 @@ TEST_CASE("each feature of the language renders as Jinja2 renders it") {
   setenv("TZ", "UTC", 1);
   tzset();
   int compared = 0;
-  for (const Json& golden : goldens()["cases"]) {
+  for (const OrderedJson& golden : goldens()["cases"]) {
     if (!golden.contains("text")) continue;
     INFO(golden["name"].get<std::string>());
     std::string text;
     try {
-      text = render(golden).text;
+      text = render_golden(golden).text;
     } catch (const Error& error) {
       text = error.what();
     }
@@ -61,7 +61,7 @@ TEST_CASE("each feature of the language renders as Jinja2 renders it") {
 
 TEST_CASE("what data sets write becomes what transformers makes of what is meant") {
   int compared = 0;
-  for (const Json& golden : goldens()["meant"]) {
+  for (const OrderedJson& golden : goldens()["meant"]) {
     INFO(golden["name"].get<std::string>());
     const std::string source = golden["template"].get<std::string>();
     const auto written = golden["written"].get<std::string>();
@@ -81,17 +81,17 @@ TEST_CASE("what data sets write becomes what transformers makes of what is meant
 
 TEST_CASE("what Jinja2 refuses is refused") {
   int refused = 0;
-  for (const Json& golden : goldens()["cases"]) {
+  for (const OrderedJson& golden : goldens()["cases"]) {
     if (golden.contains("text")) continue;
     INFO(golden["name"].get<std::string>());
-    CHECK_THROWS_AS(render(golden), IoError);
+    CHECK_THROWS_AS(render_golden(golden), IoError);
     ++refused;
   }
   CHECK(refused > 20);
 }
 
 TEST_CASE("generation blocks have the loss that transformers gives them") {
-  for (const Json& golden : goldens()["cases"]) {
+  for (const OrderedJson& golden : goldens()["cases"]) {
     if (!golden.contains("generated")) continue;
     const auto chat_template = ChatTemplate::parse(golden["template"].get<std::string>(), "golden");
     const Conversation chat = golden_chat();

@@ -75,7 +75,7 @@ Json json_of(const Manifest& manifest) {
   json.erase("xxh3");
   return json;
 }
-std::string text_of(const Json& json) {
+std::string manifest_text(const Json& json) {
   std::string text = json_text(json);
   text.pop_back();  // the brace
   return signed_text(text);
@@ -93,7 +93,7 @@ std::string complaint(const std::string& text) {
 std::string complaint(const std::function<void(Json&)>& change) {
   Json json = json_of(example());
   change(json);
-  return complaint(text_of(json));
+  return complaint(manifest_text(json));
 }
 
 void check_equal(const Manifest& a, const Manifest& b) {
@@ -222,13 +222,14 @@ TEST_CASE("a manifest of a later format is refused by its number, whatever else 
 TEST_CASE("a manifest of format 1 is read, and tells nothing of data") {
   Json first = json_of(example());
   first["format"] = 1;
-  CHECK_THAT(complaint(text_of(first)), ContainsSubstring("data: is no key of a manifest"));
+  CHECK_THAT(complaint(manifest_text(first)), ContainsSubstring("data: is no key of a manifest"));
   first.erase("data");
   Manifest expected = example();
   expected.data = {};
-  check_equal(Manifest::parse(text_of(first), "m"), expected);
+  check_equal(Manifest::parse(manifest_text(first), "m"), expected);
   first["format"] = 0;
-  CHECK_THAT(complaint(text_of(first)), ContainsSubstring("format: is 0, this program reads 1"));
+  CHECK_THAT(complaint(manifest_text(first)),
+             ContainsSubstring("format: is 0, this program reads 1"));
 }
 
 TEST_CASE("a run does not pass over a checkpoint of a later format, which is not damaged") {
@@ -236,7 +237,7 @@ TEST_CASE("a run does not pass over a checkpoint of a later format, which is not
   files.make_folder("/run/step-00000003");
   Json later = json_of(example());
   later["format"] = 3;
-  write_whole(files, "/run/step-00000003/manifest.json", bytes_of(text_of(later)));
+  write_whole(files, "/run/step-00000003/manifest.json", bytes_of(manifest_text(later)));
   std::vector<std::string> skipped;
   CHECK_THAT(io_error_of([&] { (void)newest_checkpoint(files, "/run", skipped); }),
              ContainsSubstring("use the strata that wrote it"));

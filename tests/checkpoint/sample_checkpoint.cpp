@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns what safetensors_test.py computes likewise; every dtype holds it.
-int value_of(const std::string& tensor, std::int64_t element) {
+int sample_value(const std::string& tensor, std::int64_t element) {
   const int sum = std::accumulate(tensor.begin(), tensor.end(), 0);
   return static_cast<int>((sum + element * 31) % 113);
 }
@@ -61,7 +61,7 @@ std::string content_of(const StateFile& file, const Block& block, const Checkpoi
                                                        : types.moment.value();
     for (std::int64_t i = 0; i < run.count; ++i) {
       const auto [tensor, element] = home_of(block, run.part, run.begin + i);
-      const int value = value_of(tensor, element);
+      const int value = sample_value(tensor, element);
       const std::uint64_t at = run.offset + static_cast<std::uint64_t>(i) * size_of(dtype);
       switch (dtype) {
         case DType::kF64: put(content, at, static_cast<double>(value)); break;
@@ -74,7 +74,7 @@ std::string content_of(const StateFile& file, const Block& block, const Checkpoi
   return content;
 }
 
-void write(const fs::path& file, const std::string& content) {
+void write_or_throw(const fs::path& file, const std::string& content) {
   fs::create_directories(file.parent_path());
   std::ofstream out(file, std::ios::binary);
   out << content;
@@ -88,11 +88,11 @@ void write_checkpoint(const fs::path& folder, const LlamaConfig& model,
   for (const BlockId id : layout.blocks.ids()) {
     const Block& block = layout.blocks[id];
     for (const StateFile* file : files.blocks[id].files()) {
-      write(folder / file->path, content_of(*file, block, types));
+      write_or_throw(folder / file->path, content_of(*file, block, types));
     }
   }
   for (const SmallFile& file : model_folder_files(files, layout, model)) {
-    write(folder / file.path, file.contents);
+    write_or_throw(folder / file.path, file.contents);
   }
 }
 

@@ -225,7 +225,7 @@ void buffers_that_do_not_fit_are_refused(Ranks& ranks, const CommMachine& machin
       "all_gather took uneven shards", ranks);
 }
 
-constexpr CollectivesCheck kChecks[] = {
+constexpr CollectivesCheck kCollectivesChecks[] = {
     {"all_gather fills every shard", all_gather_fills_every_shard},
     {"reduce_scatter leaves the sum in the own shard",
      reduce_scatter_leaves_the_sum_in_the_own_shard},
@@ -242,6 +242,6 @@ CommMachine cpu_machine() {
   return {.device = [] { return make_cpu_device({}); }};
 }
 
-std::span<const CollectivesCheck> collectives_checks() { return kChecks; }
+std::span<const CollectivesCheck> collectives_checks() { return kCollectivesChecks; }
 
 }  // namespace strata

@@ -21,7 +21,7 @@ CommMachine gpu_machine(int rank) {
   }};
 }
 
-int run_checks(Ranks& ranks) {
+int run_gpu_checks(Ranks& ranks) {
   if (cuda_device_count() < ranks.size()) {
     std::fprintf(stderr, "skipped: %d ranks, and %d GPUs\n", ranks.size(), cuda_device_count());
     return 77;
@@ -43,7 +43,7 @@ int run_checks(Ranks& ranks) {
 int main() {
   try {
     const std::unique_ptr<Ranks> ranks = make_mpi_ranks();
-    return run_checks(*ranks);
+    return run_gpu_checks(*ranks);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

@@ -16,7 +16,7 @@ T ordered_sum(int ranks, std::int64_t index) {
 }
 
 template <class T>
-void reduce_scatter_of(Ranks& ranks, std::int64_t shard) {
+void check_reduce_scatter(Ranks& ranks, std::int64_t shard) {
   CommLane lane(ranks);
   std::vector<T> full = contributions<T>(ranks.rank(), 0, shard * ranks.size());
   lane.collectives->reduce_scatter(lane.comm, view_of(full), {});
@@ -32,11 +32,11 @@ void reduce_scatter_of(Ranks& ranks, std::int64_t shard) {
 
 void reduce_scatter_adds_in_rank_order(Ranks& ranks) {
   for (const std::int64_t shard : {0, 1, 1023}) {
-    reduce_scatter_of<float>(ranks, shard);
-    reduce_scatter_of<double>(ranks, shard);
+    check_reduce_scatter<float>(ranks, shard);
+    check_reduce_scatter<double>(ranks, shard);
   }
   // More than a rank receives from another at once (a few MiB for all), and not a multiple of it.
-  reduce_scatter_of<float>(ranks, 2'500'001 / ranks.size());
+  check_reduce_scatter<float>(ranks, 2'500'001 / ranks.size());
 }
 
 void all_reduce_adds_in_rank_order(Ranks& ranks) {
@@ -61,7 +61,7 @@ void all_reduce_sum_adds_in_rank_order(Ranks& ranks) {
   }
 }
 
-constexpr RanksCheck kChecks[] = {
+constexpr RanksCheck kRankOrderChecks[] = {
     {"reduce_scatter adds in rank order", reduce_scatter_adds_in_rank_order},
     {"all_reduce adds in rank order", all_reduce_adds_in_rank_order},
     {"all_reduce_sum adds in rank order", all_reduce_sum_adds_in_rank_order},
@@ -69,6 +69,6 @@ constexpr RanksCheck kChecks[] = {
 
 }  // namespace
 
-std::span<const RanksCheck> rank_order_checks() { return kChecks; }
+std::span<const RanksCheck> rank_order_checks() { return kRankOrderChecks; }
 
 }  // namespace strata

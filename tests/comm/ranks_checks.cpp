@@ -150,7 +150,7 @@ void parts_have_the_ranks_that_asked_for_them(Ranks& ranks) {
   expect(again->size() == part->size(), "split: another size the second time", ranks);
 }
 
-constexpr RanksCheck kChecks[] = {
+constexpr RanksCheck kRanksChecks[] = {
     {"all_reduce_sum gives every rank the same bits",
      all_reduce_sum_gives_every_rank_the_same_bits},
     {"broadcast gives everybody the bytes of the root",
@@ -166,6 +166,6 @@ constexpr RanksCheck kChecks[] = {
 
 }  // namespace
 
-std::span<const RanksCheck> ranks_checks() { return kChecks; }
+std::span<const RanksCheck> ranks_checks() { return kRanksChecks; }
 
 }  // namespace strata

@@ -40,7 +40,7 @@ class Talker {
   std::unique_ptr<ModelText> text_;
 };
 
-std::string complaint(const PromptReading& how, const std::string& json) {
+std::string prompt_complaint(const PromptReading& how, const std::string& json) {
   try {
     (void)read_prompt_record(how, json, "p.jsonl:2", 2);
   } catch (const ConfigError& error) {
@@ -113,7 +113,7 @@ TEST_CASE("a record that is wrong is refused with its place and key") {
   const Talker talker;
   const PromptReading how = talker.reading();
   const auto check = [&](const std::string& json, const std::string& text) {
-    const std::string said = complaint(how, json);
+    const std::string said = prompt_complaint(how, json);
     CHECK(said.starts_with("p.jsonl:2: "));
     CHECK_THAT(said, ContainsSubstring(text));
   };

@@ -54,7 +54,7 @@ std::vector<Scored> scored_by(WindowReader& reader) {
   return all;
 }
 
-std::string complaint(const TokenSource& tokens, const WindowOptions& options) {
+std::string window_complaint(const TokenSource& tokens, const WindowOptions& options) {
   try {
     (void)cut_windows(tokens, options);
   } catch (const ConfigError& error) {
@@ -88,12 +88,12 @@ TEST_CASE("windows score each token but the first once, after as many as the cut
 
 TEST_CASE("windows that could score nothing are refused by the option that says so") {
   const Numbers tokens(9);
-  CHECK(complaint(tokens, {.usual_context = 4}).empty());
-  CHECK_THAT(complaint(tokens, {.context = 1, .usual_context = 4}),
+  CHECK(window_complaint(tokens, {.usual_context = 4}).empty());
+  CHECK_THAT(window_complaint(tokens, {.context = 1, .usual_context = 4}),
              ContainsSubstring("--context must be at least 2"));
-  CHECK_THAT(complaint(tokens, {.context = 3, .stride = 3, .usual_context = 4}),
+  CHECK_THAT(window_complaint(tokens, {.context = 3, .stride = 3, .usual_context = 4}),
              ContainsSubstring("--stride 3 must be less than the tokens of a window, 3"));
-  CHECK_THAT(complaint(Numbers(1), {.usual_context = 4}),
+  CHECK_THAT(window_complaint(Numbers(1), {.usual_context = 4}),
              ContainsSubstring("numbers: has less than two tokens"));
 }
 

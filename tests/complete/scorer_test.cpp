@@ -15,7 +15,7 @@ namespace strata::test {
 namespace {
 
 /// Sequences of 1 to 40 tokens, scored from the second or from somewhere else.
-std::vector<ScoreRequest> mixed_requests() {
+std::vector<ScoreRequest> mixed_score_requests() {
   std::vector<ScoreRequest> requests;
   for (std::uint64_t i = 0; i < 14; ++i) {
     const std::int64_t length = i == 13 ? 40 : 1 + static_cast<std::int64_t>(7 * i % 24);
@@ -60,7 +60,7 @@ TEST_CASE("tokens are scored with the probabilities with which they were drawn")
 }
 
 TEST_CASE("a sequence has the same scores alone and in any batch, wherever things live") {
-  const std::vector<ScoreRequest> requests = mixed_requests();
+  const std::vector<ScoreRequest> requests = mixed_score_requests();
   const auto scoring_with = [](GenerationNeeds needs, Products products) {
     needs = scoring(needs);
     needs.products = products;
@@ -96,7 +96,7 @@ TEST_CASE("weights that are no numbers score nothing") {
                              .fill = [](TrainingState& state, ThreadPool& pool) {
                                state.initialize(3, std::nan(""), pool);
                              }});
-  CHECK_THROWS_AS(score(generation, mixed_requests()), NumericalError);
+  CHECK_THROWS_AS(score(generation, mixed_score_requests()), NumericalError);
 }
 
 }  // namespace strata::test

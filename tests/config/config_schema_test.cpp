@@ -15,18 +15,16 @@
 namespace {
 
 using nlohmann::json;
-using strata::Field;
-using strata::FieldList;
-using strata::RunConfig;
 
 /// Compares a section of the schema with a section's fields; returns how many fields there are.
-std::size_t compare(const FieldList& fields, const json& schema, const std::string& prefix) {
+std::size_t compare(const strata::FieldList& fields, const json& schema,
+                    const std::string& prefix) {
   CAPTURE(prefix);
   CHECK(schema["additionalProperties"] == false);
   const std::size_t more = prefix.empty() ? 1 : 0;  // $schema
   CHECK(schema["properties"].size() == fields.all().size() + more);
   std::size_t count = 0;
-  for (const Field& field : fields.all()) {
+  for (const strata::Field& field : fields.all()) {
     CAPTURE(field.key);
     REQUIRE(schema["properties"].contains(field.key));
     const json& property = schema["properties"][field.key];
@@ -49,9 +47,9 @@ std::size_t compare(const FieldList& fields, const json& schema, const std::stri
 }
 
 /// What the rules say of a config whose field `path` has this value.
-std::string complaint(const std::string& path, const std::string& value) {
+std::string rules_complaint(const std::string& path, const std::string& value) {
   const std::vector<std::string> sets{path + '=' + value};
-  RunConfig config;
+  strata::RunConfig config;
   strata::read_fields(config, "{}", "test", sets);
   try {
     config.validate("test");
@@ -62,14 +60,14 @@ std::string complaint(const std::string& path, const std::string& value) {
 }
 
 /// Steps as far below a limit as the type of the field has numbers.
-double below(const Field& field, double limit) {
+double below(const strata::Field& field, double limit) {
   return field.type == strata::FieldType::kNumber ? limit - 0.5 : limit - 1;
 }
 
 }  // namespace
 
 TEST_CASE("the schema has every field of a run config, and nothing else") {
-  RunConfig config;
+  strata::RunConfig config;
   const json schema = strata::parse_json<json>(strata::config_schema());
   CHECK(schema["$schema"] == "http://json-schema.org/draft-07/schema#");
   CHECK(schema["properties"]["$schema"]["type"] == "string");
@@ -100,12 +98,12 @@ TEST_CASE("types, limits and null are written as JSON Schema has them") {
 }
 
 TEST_CASE("the limits of the list are those that a config is held to") {
-  RunConfig config;
+  strata::RunConfig config;
   std::size_t limited = 0;
-  const FieldList sections = strata::fields_of(config);
-  for (const Field& section : sections.all()) {
-    const FieldList fields = section.section();
-    for (const Field& field : fields.all()) {
+  const strata::FieldList sections = strata::fields_of(config);
+  for (const strata::Field& section : sections.all()) {
+    const strata::FieldList fields = section.section();
+    for (const strata::Field& field : fields.all()) {
       if (!field.limits) continue;
       ++limited;
       const std::string path = section.key + '.' + field.key;
@@ -114,14 +112,16 @@ TEST_CASE("the limits of the list are those that a config is held to") {
       CAPTURE(path, limits.least, limits.most);
       if (field.type != strata::FieldType::kBytes) {  // has no values below 0
         CHECK_THAT(
-            complaint(path, text(below(field, limits.least))),
+            rules_complaint(path, text(below(field, limits.least))),
             ContainsSubstring(path + ": must ") || ContainsSubstring(path + ": is required"));
       }
-      CHECK((complaint(path, text(limits.least)).find(path + ": must be above") !=
+      CHECK((rules_complaint(path, text(limits.least)).find(path + ": must be above") !=
              std::string::npos) == limits.above);
       if (!std::isfinite(limits.most)) continue;
-      CHECK_THAT(complaint(path, text(limits.most + 1)), ContainsSubstring(path + ": must be "));
-      CHECK_THAT(complaint(path, text(limits.most)), !ContainsSubstring(path + ": must be from"));
+      CHECK_THAT(rules_complaint(path, text(limits.most + 1)),
+                 ContainsSubstring(path + ": must be "));
+      CHECK_THAT(rules_complaint(path, text(limits.most)),
+                 !ContainsSubstring(path + ": must be from"));
     }
   }
   CHECK(limited > 50);

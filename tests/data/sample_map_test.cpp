@@ -29,9 +29,9 @@ struct Document {
   std::vector<std::uint8_t> loss{};
 };
 
-std::unique_ptr<TokenSource> token_file(const ScratchFolder& folder, const std::string& name,
-                                        const std::vector<Document>& documents,
-                                        std::uint64_t hash = 5) {
+std::unique_ptr<TokenSource> file_of_documents(const ScratchFolder& folder, const std::string& name,
+                                               const std::vector<Document>& documents,
+                                               std::uint64_t hash = 5) {
   TokenFileWriter writer(folder.file(name),
                          {.type = TokenType::kU16, .vocabulary = 1000, .tokenizer_hash = hash});
   for (const Document& document : documents) {
@@ -52,7 +52,7 @@ std::unique_ptr<TokenSource> counting_file(const ScratchFolder& folder, const st
                                            std::int32_t begin, std::int32_t count) {
   Document document;
   for (std::int32_t i = 0; i < count; ++i) document.ids.push_back(begin + i);
-  return token_file(folder, name, {document});
+  return file_of_documents(folder, name, {document});
 }
 
 /// Rows and targets of a step by their number in the step, whoever had them.
@@ -149,9 +149,9 @@ TEST_CASE("the first source is shuffled as if it were alone, the others by other
 TEST_CASE("joined files read as one whose documents end with the files") {
   const ScratchFolder folder;
   std::vector<std::unique_ptr<TokenSource>> parts;
-  parts.push_back(token_file(folder, "a.bin", {{{1, 2, 3}}, {{4, 5}}}));
-  parts.push_back(token_file(folder, "b.bin", {}));
-  parts.push_back(token_file(folder, "c.bin", {{{6, 7}, {0, 1}}}));
+  parts.push_back(file_of_documents(folder, "a.bin", {{{1, 2, 3}}, {{4, 5}}}));
+  parts.push_back(file_of_documents(folder, "b.bin", {}));
+  parts.push_back(file_of_documents(folder, "c.bin", {{{6, 7}, {0, 1}}}));
   folder.write("d.bin", bytes_of(std::vector<std::uint16_t>{8, 9, 10}));
   parts.push_back(TokenFile::open(folder.file("d.bin"), RawTokenFormat{}));
   const JoinedTokens joined(std::move(parts));
@@ -191,8 +191,8 @@ TEST_CASE("joined files read as one whose documents end with the files") {
 TEST_CASE("an id that is too large is told by the file that it is in") {
   const ScratchFolder folder;
   std::vector<std::unique_ptr<TokenSource>> parts;
-  parts.push_back(token_file(folder, "a.bin", {{{1, 2, 3}}}));
-  parts.push_back(token_file(folder, "b.bin", {{{4, 999, 5}}}));
+  parts.push_back(file_of_documents(folder, "a.bin", {{{1, 2, 3}}}));
+  parts.push_back(file_of_documents(folder, "b.bin", {{{4, 999, 5}}}));
   const JoinedTokens joined(std::move(parts));
   ThreadPool pool(1);
   BatchLoader loader(joined, {.shape = {.rows = 1, .tokens = 5}, .vocabulary = 900}, pool);
@@ -207,8 +207,8 @@ TEST_CASE("files of different tokenizers are not joined") {
   std::vector<std::unique_ptr<TokenSource>> parts;
   folder.write("bare.bin", bytes_of(std::vector<std::uint16_t>{8, 9, 10}));
   parts.push_back(TokenFile::open(folder.file("bare.bin"), RawTokenFormat{}));
-  parts.push_back(token_file(folder, "a.bin", {{{1, 2}}}, 5));
-  parts.push_back(token_file(folder, "b.bin", {{{1, 2}}}, 6));
+  parts.push_back(file_of_documents(folder, "a.bin", {{{1, 2}}}, 5));
+  parts.push_back(file_of_documents(folder, "b.bin", {{{1, 2}}}, 6));
   REQUIRE_THROWS_WITH(JoinedTokens(std::move(parts)),
                       ContainsSubstring("a.bin") && ContainsSubstring("b.bin"));
 }

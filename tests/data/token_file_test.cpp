@@ -35,7 +35,7 @@ Ids read(const TokenSource& source, std::int64_t begin, std::size_t count) {
   return ids;
 }
 
-Ends ends_in(const TokenSource& source, std::int64_t begin, std::int64_t end) {
+Ends document_ends(const TokenSource& source, std::int64_t begin, std::int64_t end) {
   Ends ends;
   source.document_ends_in(begin, end, ends);
   return ends;
@@ -88,11 +88,11 @@ TEST_CASE("document ends are those behind the begin and up to the end of a range
   const ScratchFolder folder;
   write_documents(folder.file("a.bin"), kSmall, {{1, 2, 256}, {3, 256}, {4, 5, 6, 7, 256}});
   const auto tokens = TokenFile::open(folder.file("a.bin"));
-  CHECK(ends_in(*tokens, 0, 10) == Ends{3, 5, 10});
-  CHECK(ends_in(*tokens, 3, 5) == Ends{5});
-  CHECK(ends_in(*tokens, 2, 4) == Ends{3});
-  CHECK(ends_in(*tokens, 5, 9).empty());
-  CHECK(ends_in(*tokens, 3, 3).empty());
+  CHECK(document_ends(*tokens, 0, 10) == Ends{3, 5, 10});
+  CHECK(document_ends(*tokens, 3, 5) == Ends{5});
+  CHECK(document_ends(*tokens, 2, 4) == Ends{3});
+  CHECK(document_ends(*tokens, 5, 9).empty());
+  CHECK(document_ends(*tokens, 3, 3).empty());
 }
 
 TEST_CASE("the bytes of a token file are those that the header file describes") {
@@ -134,7 +134,7 @@ TEST_CASE("the bytes of a file with loss bits are those that the header file des
   const auto tokens = TokenFile::open(folder.file("a.bin"));
   CHECK(tokens->has_loss());
   CHECK(loss_of(*tokens, 0, 10) == Loss{1, 1, 1, 0, 0, 1, 0, 1, 0, 1});
-  CHECK(ends_in(*tokens, 0, 10) == Ends{6, 10});
+  CHECK(document_ends(*tokens, 0, 10) == Ends{6, 10});
 }
 
 TEST_CASE("a file of pairs has version 3 and both flags, and says that it holds pairs") {
@@ -152,7 +152,7 @@ TEST_CASE("a file of pairs has version 3 and both flags, and says that it holds 
   const auto tokens = TokenFile::open(folder.file("a.bin"));
   CHECK(tokens->has_pairs());
   CHECK(loss_of(*tokens, 0, 5) == Loss{0, 0, 1, 0, 1});
-  CHECK(ends_in(*tokens, 0, 5) == Ends{3, 5});
+  CHECK(document_ends(*tokens, 0, 5) == Ends{3, 5});
 }
 
 TEST_CASE("a file of pairs in which an answer has no other is refused") {
@@ -250,7 +250,7 @@ TEST_CASE("a document may be appended in pieces, and empty ones are not counted"
   CHECK(writer.tokens() == 10'003);
   CHECK(writer.documents() == 2);
   const auto tokens = TokenFile::open(folder.file("a.bin"));
-  CHECK(ends_in(*tokens, 0, 10'003) == Ends{3, 10'003});
+  CHECK(document_ends(*tokens, 0, 10'003) == Ends{3, 10'003});
   CHECK(read(*tokens, 10'001, 2) == Ids{9, 9});
 }
 
@@ -345,7 +345,7 @@ TEST_CASE("a file whose document ends do not ascend to its last token is refused
           ends[0] > 0 && ends[1] > ends[0] && ends[2] > ends[1] && ends[3] > ends[2];
       INFO("end " << place << " is " << wrong);
       if (ascend && ends[3] == 8) {
-        CHECK(ends_in(*TokenFile::open(file), 0, 8) == Ends(ends.begin(), ends.end()));
+        CHECK(document_ends(*TokenFile::open(file), 0, 8) == Ends(ends.begin(), ends.end()));
       } else {
         ++refused;
         REQUIRE_THROWS_WITH(TokenFile::open(file), ContainsSubstring("damaged.bin: is damaged") &&
@@ -370,13 +370,13 @@ TEST_CASE("documents of many blocks end where they were written to end") {
     writer.publish();
   }
   const auto tokens = TokenFile::open(folder.file("a.bin"));
-  CHECK(ends_in(*tokens, 0, tokens->size()) == expected);
+  CHECK(document_ends(*tokens, 0, tokens->size()) == expected);
   for (std::int64_t begin = 0; begin < tokens->size(); begin += 61) {
     const std::int64_t end = std::min(begin + 97, tokens->size());
     Ends inside;
     std::ranges::copy_if(expected, std::back_inserter(inside),
                          [&](std::int64_t at) { return at > begin && at <= end; });
-    REQUIRE(ends_in(*tokens, begin, end) == inside);
+    REQUIRE(document_ends(*tokens, begin, end) == inside);
   }
 }
 
@@ -529,12 +529,12 @@ TEST_CASE("headerless files of u16 and u32 ids are read") {
   CHECK(read(*narrow_ids, 0, 4) == Ids{7, 65535, 0, 2});
   CHECK(narrow_ids->vocabulary() == 0);
   CHECK_FALSE(narrow_ids->documents().has_value());
-  CHECK(ends_in(*narrow_ids, 0, 4).empty());
+  CHECK(document_ends(*narrow_ids, 0, 4).empty());
   const auto wide_ids =
       TokenFile::open(u32, RawTokenFormat{.type = TokenType::kU32, .end_of_document = 2});
   CHECK(read(*wide_ids, 1, 3) == Ids{128255, 2, 2});
-  CHECK(ends_in(*wide_ids, 0, 4) == Ends{3, 4});
-  CHECK(ends_in(*wide_ids, 0, 2).empty());
+  CHECK(document_ends(*wide_ids, 0, 4) == Ends{3, 4});
+  CHECK(document_ends(*wide_ids, 0, 2).empty());
 }
 
 TEST_CASE("a headerless file needs its type, and whole tokens") {
@@ -582,7 +582,7 @@ TEST_CASE("a file of more than 2^31 tokens is read by 64-bit positions") {
       TokenFile::open(file, RawTokenFormat{.type = TokenType::kU16, .end_of_document = 11});
   CHECK(tokens->size() == size);
   CHECK(read(*tokens, size - 3, 3) == Ids{0, 11, 12});
-  CHECK(ends_in(*tokens, size - 3, size) == Ends{size - 1});
+  CHECK(document_ends(*tokens, size - 3, size) == Ends{size - 1});
 }
 
 }  // namespace strata

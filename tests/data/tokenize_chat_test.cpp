@@ -66,7 +66,7 @@ struct Tokens {
   std::vector<std::int64_t> ends;
 };
 
-std::string refusal_of(const TokenizeOptions& options) {
+std::string refusal_of_chats(const TokenizeOptions& options) {
   try {
     (void)tokenize(options);
   } catch (const Error& error) {
@@ -206,9 +206,9 @@ TEST_CASE("pairs are not mixed with other documents, parted by shards, or withou
   const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
   const std::string pair = R"({"prompt": "a", "chosen": "yes", "rejected": "no"})"
                            "\n";
-  CHECK_THAT(refusal_of(model.options(pair + kAnswered)),
+  CHECK_THAT(refusal_of_chats(model.options(pair + kAnswered)),
              ContainsSubstring("mix pairs of answers with other documents"));
-  CHECK_THAT(refusal_of(model.options(R"({"chosen": "yes", "rejected": "no"})")),
+  CHECK_THAT(refusal_of_chats(model.options(R"({"chosen": "yes", "rejected": "no"})")),
              ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("has no prompt"));
   const std::string equal = R"({"prompt": "a", "chosen": "yes", "rejected": "yes"})"
                             "\n";
@@ -243,7 +243,7 @@ TEST_CASE("what a record of ShareGPT or Alpaca does not say is not guessed") {
     std::ranges::replace(line, '\n', ' ');
     TokenizeOptions options = model.options(line);
     options.format = format;
-    CHECK_THAT(refusal_of(options),
+    CHECK_THAT(refusal_of_chats(options),
                ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring(problem));
   }
   // A text beside them, which Alpaca's own file has, is the document that it says it is.
@@ -302,7 +302,8 @@ TEST_CASE("conversations without loss are left out and counted") {
   CHECK(all.conversations_without_loss == 0);
   CHECK(all.documents == 3);
   CHECK(all.learnt_tokens == all.tokens);
-  CHECK_THAT(refusal_of(model.options(kUnanswered)), ContainsSubstring("out.bin: no text for it"));
+  CHECK_THAT(refusal_of_chats(model.options(kUnanswered)),
+             ContainsSubstring("out.bin: no text for it"));
 }
 
 TEST_CASE("a template is the model's own, a built-in one or a file") {
@@ -394,11 +395,11 @@ TEST_CASE("templates for tools lie beside a token file, unless another template 
 
 TEST_CASE("what cannot become a conversation is refused by file and line, and no file is made") {
   const ChatModel none;
-  CHECK_THAT(refusal_of(none.options(kAnswered)), ContainsSubstring("chats.jsonl:1: ") &&
-                                                      ContainsSubstring("has no chat template") &&
-                                                      ContainsSubstring("--chat-template"));
+  CHECK_THAT(refusal_of_chats(none.options(kAnswered)),
+             ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("has no chat template") &&
+                 ContainsSubstring("--chat-template"));
   const ChatModel broken("{% if %}");
-  CHECK_THAT(refusal_of(broken.options(kAnswered)),
+  CHECK_THAT(refusal_of_chats(broken.options(kAnswered)),
              ContainsSubstring("chats.jsonl:1: ") &&
                  ContainsSubstring("tokenizer_config.json: $.chat_template:1") &&
                  ContainsSubstring("--chat-template"));
@@ -406,7 +407,7 @@ TEST_CASE("what cannot become a conversation is refused by file and line, and no
 
   const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
   const auto refusal = [&](const std::string& line) {
-    return refusal_of(model.options(kAnswered + "\n" + line));
+    return refusal_of_chats(model.options(kAnswered + "\n" + line));
   };
   CHECK_THAT(refusal(R"({"messages": "a"})"),
              ContainsSubstring("chats.jsonl:3: ") && ContainsSubstring("must be a list"));
@@ -417,14 +418,15 @@ TEST_CASE("what cannot become a conversation is refused by file and line, and no
   TokenizeOptions options = model.options(
       R"({"messages": [{"role": "judge", "content": "a"}, {"role": "assistant", "content": "b"}]})");
   options.chat_template = "mistral";
-  CHECK_THAT(refusal_of(options),
+  CHECK_THAT(refusal_of_chats(options),
              ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("not judge"));
   options.chat_template = "nowhere";
-  CHECK_THAT(refusal_of(options), ContainsSubstring("nowhere") && ContainsSubstring("chatml"));
+  CHECK_THAT(refusal_of_chats(options),
+             ContainsSubstring("nowhere") && ContainsSubstring("chatml"));
   options.tokenizer.clear();
-  CHECK_THAT(refusal_of(options), ContainsSubstring("are for --tokenizer"));
+  CHECK_THAT(refusal_of_chats(options), ContainsSubstring("are for --tokenizer"));
   options.chat_template.clear();
-  CHECK_THAT(refusal_of(options),
+  CHECK_THAT(refusal_of_chats(options),
              ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("--tokenizer"));
   CHECK(model.folder.entries() == 2);  // the model and the records
 }

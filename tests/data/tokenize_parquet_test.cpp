@@ -36,7 +36,7 @@ bool can_read() {
 
 std::string golden(const std::string& name) { return test::goldens_folder() + "/parquet/" + name; }
 
-std::string bytes_of_file(const std::string& file) {
+std::string contents_of(const std::string& file) {
   return read_text_file(file, std::size_t{1} << 30);
 }
 
@@ -44,10 +44,10 @@ std::string bytes_of_file(const std::string& file) {
 std::string tokens_of(const ScratchFolder& folder, TokenizeOptions options) {
   options.output = folder.file("out.bin");
   (void)tokenize(options);
-  return bytes_of_file(options.output);
+  return contents_of(options.output);
 }
 
-std::string refusal_of(const ScratchFolder& folder, TokenizeOptions options) {
+std::string refusal_of_table(const ScratchFolder& folder, TokenizeOptions options) {
   options.output = folder.file("out.bin");
   try {
     (void)tokenize(options);
@@ -94,13 +94,13 @@ TEST_CASE("--text-field names a column, and a table that lacks it is refused by 
         tokens_of(folder, {.inputs = {golden("completions.jsonl")}, .text_field = "source"}));
   const std::string table = golden("snappy.parquet");
   const auto refusal = [&](const std::string& field) {
-    return refusal_of(folder, {.inputs = {table}, .text_field = field});
+    return refusal_of_table(folder, {.inputs = {table}, .text_field = field});
   };
   CHECK_THAT(refusal("body"),
              ContainsSubstring(table + ": has no field body; it has id, text, image. Name the"));
   CHECK_THAT(refusal("id"), ContainsSubstring(table + ": row 1: the field id is a number"));
   CHECK_THAT(refusal("image"), ContainsSubstring(table + ": row 1: has bytes that are not UTF-8"));
-  CHECK_THAT(refusal_of(folder, {.inputs = {table}, .format = InputFormat::kShareGpt}),
+  CHECK_THAT(refusal_of_table(folder, {.inputs = {table}, .format = InputFormat::kShareGpt}),
              ContainsSubstring(table + ": row 1: has no list conversations"));
   CHECK(folder.entries() == 1);
 }
@@ -109,11 +109,11 @@ TEST_CASE("bad rows of a table are named by their number, and left out up to a n
   if (!can_read()) return;
   const ScratchFolder folder;
   const std::string table = golden("sparse.parquet");
-  CHECK_THAT(refusal_of(folder, {.inputs = {table}}),
+  CHECK_THAT(refusal_of_table(folder, {.inputs = {table}}),
              ContainsSubstring(table + ": row 2: the field text is null"));
-  CHECK_THAT(refusal_of(folder, {.inputs = {table}, .skip_bad = 1}),
+  CHECK_THAT(refusal_of_table(folder, {.inputs = {table}, .skip_bad = 1}),
              ContainsSubstring(table + ": row 5: the field text has a zero byte"));
-  CHECK_THAT(refusal_of(folder, {.inputs = {golden("not_utf8.parquet")}}),
+  CHECK_THAT(refusal_of_table(folder, {.inputs = {golden("not_utf8.parquet")}}),
              ContainsSubstring("not_utf8.parquet: row 2: has bytes that are not UTF-8"));
   const test::LogText log;
   const std::string tokens = tokens_of(folder, {.inputs = {table}, .skip_bad = 2});
@@ -140,10 +140,10 @@ TEST_CASE("what a row holds besides texts is what JSON has for it") {
 TEST_CASE("a table is told by its first bytes if it is named, and by its ending in a folder") {
   if (!can_read()) return;
   const ScratchFolder folder;
-  const std::string table = bytes_of_file(golden("snappy.parquet"));
+  const std::string table = contents_of(golden("snappy.parquet"));
   const std::string expected = tokens_of(folder, {.inputs = {golden("snappy.jsonl")}});
   CHECK(tokens_of(folder, {.inputs = {folder.write("part-0", table)}}) == expected);
-  folder.write("tables/a.parquet", bytes_of_file(golden("empty.parquet")));
+  folder.write("tables/a.parquet", contents_of(golden("empty.parquet")));
   folder.write("tables/b.parquet", table);
   folder.write("tables/c.txt", table);
   const TokenizeOptions options{.inputs = {folder.file("tables")},
@@ -154,29 +154,29 @@ TEST_CASE("a table is told by its first bytes if it is named, and by its ending 
   TokenizeOptions as_text = options;
   as_text.inputs = {folder.file("part-0")};
   as_text.format = InputFormat::kText;
-  CHECK_THAT(refusal_of(folder, as_text), ContainsSubstring("part-0: is not text in UTF-8"));
+  CHECK_THAT(refusal_of_table(folder, as_text), ContainsSubstring("part-0: is not text in UTF-8"));
 }
 
 TEST_CASE("a damaged table is refused by its name, and no file is made") {
   if (!can_read()) return;
   const ScratchFolder folder;
-  std::string table = bytes_of_file(golden("checked.parquet"));
+  std::string table = contents_of(golden("checked.parquet"));
   for (const std::size_t bytes :
        {std::size_t{0}, std::size_t{4}, std::size_t{11}, table.size() / 2, table.size() - 1}) {
     INFO(bytes);
     const std::string file = folder.write("cut.parquet", table.substr(0, bytes));
-    CHECK_THAT(refusal_of(folder, {.inputs = {file}}),
+    CHECK_THAT(refusal_of_table(folder, {.inputs = {file}}),
                ContainsSubstring(file + ": cannot be read as a Parquet table: ") &&
                    ContainsSubstring(". Copy or make it again"));
   }
   table[table.size() / 2] ^= 1;  // in the only page, which has a checksum
   const std::string file = folder.write("changed.parquet", table);
-  CHECK_THAT(refusal_of(folder, {.inputs = {file}}),
+  CHECK_THAT(refusal_of_table(folder, {.inputs = {file}}),
              ContainsSubstring(file + ": cannot be read as a Parquet table: "));
   // Of a column without checksum an index beyond the dictionary, which Arrow does not look at.
-  table = bytes_of_file(golden("dictionary.parquet"));
+  table = contents_of(golden("dictionary.parquet"));
   table[3682] = '\xff';
-  CHECK_THAT(refusal_of(folder, {.inputs = {folder.write("index.parquet", table)}}),
+  CHECK_THAT(refusal_of_table(folder, {.inputs = {folder.write("index.parquet", table)}}),
              ContainsSubstring("a row is none of its dictionary's values"));
   CHECK(folder.entries() == 3);
 }

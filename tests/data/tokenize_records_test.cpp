@@ -72,7 +72,7 @@ std::string records_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
-std::string refusal_of(const TokenizeOptions& options) {
+std::string refusal_of_records(const TokenizeOptions& options) {
   try {
     (void)tokenize(options);
   } catch (const IoError& error) {
@@ -86,7 +86,7 @@ std::string refusal_of(const TokenizeOptions& options) {
 TEST_CASE("a long name of a field is shortened where a record does not have it") {
   const ScratchFolder folder;
   const std::string file = folder.write("a.jsonl", R"({"text": "a", "number": 1})");
-  const std::string refusal = refusal_of(
+  const std::string refusal = refusal_of_records(
       {.inputs = {file}, .output = folder.file("out.bin"), .text_field = std::string(70'000, 'x')});
   CHECK_THAT(refusal, ContainsSubstring("a.jsonl:1: has no field xxx") && ContainsSubstring("..."));
   CHECK(refusal.size() < 500);
@@ -160,9 +160,10 @@ TEST_CASE("a line that is no record is refused by file and line, and no file is 
     std::string lines;
     for (int i = 0; i < before; ++i) lines += "{\"text\": \"some words that fill some blocks\"}\n";
     const std::string file = folder.write("a.jsonl", lines + line + "\n" + lines);
-    CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin"), .threads = 2}),
-               ContainsSubstring("a.jsonl:" + std::to_string(before + 1) + ": ") &&
-                   ContainsSubstring(problem));
+    CHECK_THAT(
+        refusal_of_records({.inputs = {file}, .output = folder.file("out.bin"), .threads = 2}),
+        ContainsSubstring("a.jsonl:" + std::to_string(before + 1) + ": ") &&
+            ContainsSubstring(problem));
     CHECK(folder.entries() == 1);
     before = 1;
   }
@@ -192,7 +193,7 @@ TEST_CASE(
   const ScratchFolder folder;
   const std::string table = bytes_of_file(test::goldens_folder() + "/parquet/snappy.parquet");
   const std::string file = folder.write("a.parquet.gz", gzip(table));
-  CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin")}),
+  CHECK_THAT(refusal_of_records({.inputs = {file}, .output = folder.file("out.bin")}),
              ContainsSubstring(file + ": is a Parquet table") &&
                  ContainsSubstring(reads_parquet() ? "Name the file itself" : "pyarrow.parquet"));
 }
@@ -212,7 +213,7 @@ TEST_CASE("a list of JSON that is none is refused, and a bad entry by its number
   for (const auto& [text, problem] : cases) {
     INFO(text);
     const std::string file = folder.write("a.json", text);
-    CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin")}),
+    CHECK_THAT(refusal_of_records({.inputs = {file}, .output = folder.file("out.bin")}),
                ContainsSubstring(file + ":") && ContainsSubstring(problem));
   }
 }
@@ -239,7 +240,7 @@ TEST_CASE("bad records are left out up to a number, and each is named") {
   CHECK_THAT(log.text(), ContainsSubstring("4 bad records were left out"));
   options.output = folder.file("none.bin");
   options.skip_bad = 3;
-  CHECK_THAT(refusal_of(options),
+  CHECK_THAT(refusal_of_records(options),
              ContainsSubstring(":30008: the field text is a number") &&
                  ContainsSubstring("3 bad records were left out before (--skip-bad)"));
   CHECK_FALSE(std::filesystem::exists(options.output));
@@ -252,13 +253,13 @@ TEST_CASE("packed files that are cut off or damaged are refused") {
     for (const std::size_t bytes : {whole.size() - 1, whole.size() / 2, std::size_t{5}}) {
       const std::string file = folder.write("a.packed", whole.substr(0, bytes));
       INFO(bytes << " of " << whole.size());
-      CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin")}),
+      CHECK_THAT(refusal_of_records({.inputs = {file}, .output = folder.file("out.bin")}),
                  ContainsSubstring("a.packed: ") && ContainsSubstring("cut off"));
     }
     std::string damaged = whole;
     std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2), 64, '\x5a');
-    CHECK_THAT(refusal_of({.inputs = {folder.write("a.packed", damaged)},
-                           .output = folder.file("out.bin")}),
+    CHECK_THAT(refusal_of_records({.inputs = {folder.write("a.packed", damaged)},
+                                   .output = folder.file("out.bin")}),
                ContainsSubstring("a.packed"));
     CHECK(folder.entries() == 1);
   }

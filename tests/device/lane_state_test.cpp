@@ -14,7 +14,8 @@ namespace {
 using Doing = LaneState::Doing;
 
 /// A task of this name and unit that runs until `go` is ready.
-void submit(Device& device, Lane lane, const char* name, int unit, std::shared_future<void> go) {
+void submit_held(Device& device, Lane lane, const char* name, int unit,
+                 std::shared_future<void> go) {
   device.stream(lane).host_task(name, {}, {.phase = "forward", .unit = unit},
                                 [go = std::move(go)] { go.wait(); });
 }
@@ -32,7 +33,7 @@ TEST_CASE("a lane says what it runs, and one that waits for it says for what") {
   const std::unique_ptr<Device> device = make_cpu_device({.execution = Execution::kThreads});
   CHECK(device->lane_state(Lane::kOut).doing == Doing::kNothing);
   std::promise<void> go;
-  submit(*device, Lane::kCompute, "matmul", 3, go.get_future().share());
+  submit_held(*device, Lane::kCompute, "matmul", 3, go.get_future().share());
   const Event computed = device->stream(Lane::kCompute).record();
   device->stream(Lane::kOut).wait(computed, WaitFor::kFilled);
   device->stream(Lane::kOut).host_task("offload", {}, {.unit = 3}, [] {});
@@ -58,8 +59,8 @@ TEST_CASE("a lane says what it runs, and one that waits for it says for what") {
 TEST_CASE("a lane is seen to move from one submission to the next, also when their names agree") {
   const std::unique_ptr<Device> device = make_cpu_device({.execution = Execution::kThreads});
   std::promise<void> first, second;
-  submit(*device, Lane::kHost, "sum", 1, first.get_future().share());
-  submit(*device, Lane::kHost, "sum", 1, second.get_future().share());
+  submit_held(*device, Lane::kHost, "sum", 1, first.get_future().share());
+  submit_held(*device, Lane::kHost, "sum", 1, second.get_future().share());
   const LaneState before = wait_until(*device, Lane::kHost, Doing::kRuns);
   CHECK(before.same_as(device->lane_state(Lane::kHost)));
   first.set_value();

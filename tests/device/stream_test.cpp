@@ -16,10 +16,10 @@ using namespace strata;
 
 namespace {
 
-constexpr auto kNothing = [] {};
+constexpr auto kEmptyTask = [] {};
 
-Event submit(Device& device, Lane lane) {
-  device.stream(lane).host_task("task", {}, {}, kNothing);
+Event submit_empty(Device& device, Lane lane) {
+  device.stream(lane).host_task("task", {}, {}, kEmptyTask);
   return device.stream(lane).record();
 }
 
@@ -42,16 +42,16 @@ class BareStream final : public Stream {
 TEST_CASE("tickets count a lane's submissions") {
   const auto device = make_cpu_device({.execution = Execution::kEager});
   CHECK(device->stream(Lane::kOut).record().ticket == 0);
-  CHECK(submit(*device, Lane::kOut).ticket == 1);
-  CHECK(submit(*device, Lane::kOut).ticket == 2);
+  CHECK(submit_empty(*device, Lane::kOut).ticket == 1);
+  CHECK(submit_empty(*device, Lane::kOut).ticket == 2);
   CHECK(device->stream(Lane::kOut).record().ticket == 2);
   CHECK(device->stream(Lane::kOut).record().lane == Lane::kOut);
-  CHECK(submit(*device, Lane::kHost).ticket == 1);
+  CHECK(submit_empty(*device, Lane::kHost).ticket == 1);
 }
 
 TEST_CASE("waiting for work that was not submitted is a logic error") {
   const auto device = make_cpu_device({});
-  const Event event = submit(*device, Lane::kOut);
+  const Event event = submit_empty(*device, Lane::kOut);
   const Event future{event.lane, event.ticket + 1};
   CHECK_THROWS_AS(device->wait(future), std::logic_error);
   CHECK_THROWS_AS(device->stream(Lane::kCompute).wait(future, WaitFor::kFilled), std::logic_error);
@@ -63,18 +63,18 @@ TEST_CASE("waits that order nothing new are left out") {
   Recorder trace;
   trace.start();
   const auto device = make_cpu_device({.trace = &trace});
-  const Event first = submit(*device, Lane::kWeightsIn);
-  const Event second = submit(*device, Lane::kWeightsIn);
-  const Event own = submit(*device, Lane::kCompute);
+  const Event first = submit_empty(*device, Lane::kWeightsIn);
+  const Event second = submit_empty(*device, Lane::kWeightsIn);
+  const Event own = submit_empty(*device, Lane::kCompute);
   Stream& compute = device->stream(Lane::kCompute);
   compute.wait(own, WaitFor::kReuse);
   compute.wait({Lane::kHost, 0}, WaitFor::kUpdated);
   compute.wait(second, WaitFor::kFilled);
   compute.wait(second, WaitFor::kFilled);
   compute.wait(first, WaitFor::kReuse);
-  submit(*device, Lane::kCompute);
+  submit_empty(*device, Lane::kCompute);
   compute.wait(second, WaitFor::kFilled);
-  submit(*device, Lane::kCompute);
+  submit_empty(*device, Lane::kCompute);
   device->synchronize();
 
   REQUIRE(trace.records().size() == 5);
@@ -90,12 +90,12 @@ TEST_CASE("a kind of wait can be left out without hiding other kinds") {
   Recorder trace;
   trace.start();
   const auto device = make_cpu_device({.omit_wait = WaitFor::kFilled, .trace = &trace});
-  const Event event = submit(*device, Lane::kWeightsIn);
+  const Event event = submit_empty(*device, Lane::kWeightsIn);
   Stream& compute = device->stream(Lane::kCompute);
   compute.wait(event, WaitFor::kFilled);
-  submit(*device, Lane::kCompute);
+  submit_empty(*device, Lane::kCompute);
   compute.wait(event, WaitFor::kUpdated);
-  submit(*device, Lane::kCompute);
+  submit_empty(*device, Lane::kCompute);
   device->synchronize();
   CHECK(trace.records()[1].waits.empty());
   REQUIRE(trace.records()[2].waits.size() == 1);
@@ -147,13 +147,13 @@ TEST_CASE("a submission that fails to enqueue takes no ticket and loses no wait"
   Recorder trace;
   trace.start();
   const auto device = make_cpu_device({.trace = &trace});
-  const Event event = submit(*device, Lane::kHost);
+  const Event event = submit_empty(*device, Lane::kHost);
   Stream& compute = device->stream(Lane::kCompute);
   compute.wait(event, WaitFor::kUpdated);
   CHECK_THROWS_AS(compute.submit({.name = "bad"}, {}, [] { throw BackendError("no such kernel"); }),
                   BackendError);
   CHECK(compute.record().ticket == 0);
-  CHECK(submit(*device, Lane::kCompute).ticket == 1);
+  CHECK(submit_empty(*device, Lane::kCompute).ticket == 1);
   device->synchronize();
   REQUIRE(trace.records().size() == 2);
   CHECK(trace.records()[1].waits.size() == 1);
@@ -177,7 +177,7 @@ TEST_CASE("a submission is described before it is enqueued, and only to those wh
   CHECK(order == "enqueued ");
   trace.start();
   submit_one();
-  host.submit({.name = "plain"}, {}, kNothing);
+  host.submit({.name = "plain"}, {}, kEmptyTask);
   trace.stop();
   CHECK(order == "enqueued described enqueued ");
   REQUIRE(trace.records().size() == 2);
@@ -198,7 +198,7 @@ TEST_CASE("work enqueued in several pieces is one submission") {
     compute.submit({.name = "pieces"}, {}, [&] {
       for (const char piece : {'a', 'b', 'c'}) compute.enqueue_host([&, piece] { order += piece; });
     });
-    compute.submit({.name = "nothing"}, {}, kNothing);
+    compute.submit({.name = "nothing"}, {}, kEmptyTask);
     CHECK(compute.record().ticket == 2);
     device->synchronize();
     CHECK(order == "abc");
@@ -208,8 +208,8 @@ TEST_CASE("work enqueued in several pieces is one submission") {
 TEST_CASE("a lane without a host thread refuses host tasks by name") {
   const auto device = make_cpu_device({.execution = Execution::kEager});
   BareStream stream(*device, Lane::kWeightsIn);
-  CHECK_THROWS_AS(stream.host_task("task", {}, {}, kNothing), BackendError);
-  CHECK_THROWS_WITH(stream.host_task("task", {}, {}, kNothing),
+  CHECK_THROWS_AS(stream.host_task("task", {}, {}, kEmptyTask), BackendError);
+  CHECK_THROWS_WITH(stream.host_task("task", {}, {}, kEmptyTask),
                     ContainsSubstring("weights_in lane"));
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("waits and allocations are counted") {
   CHECK(device->allocations() == 0);
   const Arena arena(*device, Space::kPinned, 100, "arena");
   CHECK(device->allocations() == 1);
-  const Event event = submit(*device, Lane::kOut);
+  const Event event = submit_empty(*device, Lane::kOut);
   device->stream(Lane::kHost).wait(event, WaitFor::kArrived);
   CHECK(device->wait_calls() == 0);
   device->wait(event);

@@ -18,23 +18,17 @@ namespace {
 constexpr int kRank = 3;
 constexpr double kScale = 2;  // alpha 6 over the rank
 
-void require_done(const Folder& folder, const std::string& arguments) {
-  const Outcome done = strata(folder, arguments);
-  INFO(arguments << "\n" << done.text);
-  REQUIRE(done.code == 0);
-}
-
 /// Trains a model of bytes in a folder "base", and adapters over it in "lora", in some dtype.
 void train_adapters(const Folder& folder, const std::string& dtype, const std::string& more = "") {
   const std::string data =
       tokenize_text(folder) + " --set checkpoint.at_end=true --set run.dtype=" + dtype + " ";
-  require_done(folder, train_tiny(folder, "first", data));
-  require_done(folder, "export " + (folder / "first") + " " + (folder / "base") +
-                           (dtype == "bf16" ? "" : " --dtype f32"));
-  require_done(folder, train_tiny(folder, "lora",
-                                  data + "--set model.path=" + (folder / "base") +
-                                      " --set adapter.rank=3 --set adapter.alpha=6" +
-                                      " --set optimizer.lr=0.02 " + more));
+  ended_well(folder, train_tiny(folder, "first", data));
+  ended_well(folder, "export " + (folder / "first") + " " + (folder / "base") +
+                         (dtype == "bf16" ? "" : " --dtype f32"));
+  ended_well(folder, train_tiny(folder, "lora",
+                                data + "--set model.path=" + (folder / "base") +
+                                    " --set adapter.rank=3 --set adapter.alpha=6" +
+                                    " --set optimizer.lr=0.02 " + more));
 }
 
 std::vector<double> numbers(const Tensor& tensor) {
@@ -117,7 +111,7 @@ TEST_CASE("adapters are exported as PEFT has them, to the bit") {
   train_adapters(folder, "f32", "--set adapter.layers=[0,2]");
   const std::string command =
       "export --adapter-only --dtype f32 " + (folder / "lora") + " " + (folder / "peft");
-  require_done(folder, command);
+  ended_well(folder, command);
   CHECK(names_in(folder / "peft") ==
         std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"});
   const std::map<std::string, Tensor> made = model_tensors(folder / "peft");
@@ -131,7 +125,7 @@ TEST_CASE("adapters are exported as PEFT has them, to the bit") {
   CHECK(config["base_model_name_or_path"] == folder / "base");
   CHECK(config["target_modules"].size() == 7);
   check_refused(folder, command, "is there already");
-  require_done(folder, command + " --overwrite");
+  ended_well(folder, command + " --overwrite");
   check_refused(folder, "export --adapter-only " + (folder / "first") + " " + (folder / "other"),
                 "holds a whole model and no adapters");
   check_refused(folder, command + " --format gguf", "leave out --format gguf");
@@ -141,8 +135,8 @@ TEST_CASE("exported adapters in f32 are the masters of bf16 ones") {
   const Folder folder;
   train_adapters(folder, "bf16");
   for (const std::string dtype : {"bf16", "f32"}) {
-    require_done(folder, "export --adapter-only " + (folder / "lora") + " " + (folder / dtype) +
-                             " --dtype " + dtype);
+    ended_well(folder, "export --adapter-only " + (folder / "lora") + " " + (folder / dtype) +
+                           " --dtype " + dtype);
   }
   const std::map<std::string, Tensor> held =
       model_tensors(checkpoint(folder / "lora", 4) + "/adapter");
@@ -166,15 +160,15 @@ TEST_CASE("a run with adapters is exported with them added to the weights") {
     INFO(dtype);
     const Folder folder;
     train_adapters(folder, dtype, "--set 'adapter.targets=[\"q_proj\",\"v_proj\",\"down_proj\"]'");
-    require_done(folder,
-                 "export " + (folder / "lora") + " " + (folder / "merged") + " --dtype " + dtype);
+    ended_well(folder,
+               "export " + (folder / "lora") + " " + (folder / "merged") + " --dtype " + dtype);
     const std::map<std::string, Tensor> adapter =
         model_tensors(checkpoint(folder / "lora", 4) + "/adapter");
     check_merged(folder / "base", adapter, folder / "merged", dtype == "f32" ? 1e-6 : 1.0 / 256);
-    require_done(folder, "export --format gguf " + (folder / "merged") + " " + (folder / "a.gguf") +
-                             " --dtype " + dtype);
-    require_done(folder, "export --format gguf " + (folder / "lora") + " " + (folder / "b.gguf") +
-                             " --dtype " + dtype);
+    ended_well(folder, "export --format gguf " + (folder / "merged") + " " + (folder / "a.gguf") +
+                           " --dtype " + dtype);
+    ended_well(folder, "export --format gguf " + (folder / "lora") + " " + (folder / "b.gguf") +
+                           " --dtype " + dtype);
     const std::string one = read_file(folder / "a.gguf");
     const std::string other = read_file(folder / "b.gguf");
     REQUIRE(one.size() == other.size());
@@ -193,9 +187,9 @@ TEST_CASE("a run with adapters, its export and the model with --adapter are one 
   const double found = loss_of(folder, folder / "lora");
   CHECK(found == Approx(validated).epsilon(1e-5));
   CHECK(std::abs(found - loss_of(folder, folder / "first")) > 1e-3);
-  require_done(folder, "export " + (folder / "lora") + " " + (folder / "merged") + " --dtype f32");
-  require_done(folder, "export --adapter-only " + (folder / "lora") + " " + (folder / "peft") +
-                           " --dtype f32");
+  ended_well(folder, "export " + (folder / "lora") + " " + (folder / "merged") + " --dtype f32");
+  ended_well(folder, "export --adapter-only " + (folder / "lora") + " " + (folder / "peft") +
+                         " --dtype f32");
   const std::string context = " --context 33";
   const double merged = loss_of(folder, (folder / "merged") + context);
   CHECK(loss_of(folder, (folder / "lora") + context) == merged);
@@ -213,8 +207,8 @@ TEST_CASE(
     "training begins with the adapters of a folder, a run or a checkpoint, and goes on alone") {
   const Folder folder;
   train_adapters(folder, "f32");
-  require_done(folder,
-               "export --adapter-only --dtype f32 " + (folder / "lora") + " " + (folder / "peft"));
+  ended_well(folder,
+             "export --adapter-only --dtype f32 " + (folder / "lora") + " " + (folder / "peft"));
   const std::string data = tokenize_text(folder) + " --set checkpoint.at_end=true" +
                            " --set run.dtype=f32 --set model.path=" + (folder / "base") + " ";
   const auto loss_of_first = [&](const std::string& name) {
@@ -227,16 +221,16 @@ TEST_CASE(
   std::vector<double> losses;
   for (const std::string& path : named) {
     const std::string name = "on-" + std::to_string(losses.size());
-    require_done(folder, train_tiny(folder, name, data + "--set adapter.path=" + path));
+    ended_well(folder, train_tiny(folder, name, data + "--set adapter.path=" + path));
     losses.push_back(loss_of_first(name));
     CHECK(losses.back() == losses.front());
   }
   CHECK(losses.front() < loss_of_first("lora") - 1e-3);
 
   fs::remove_all(folder / "peft");
-  require_done(folder, train_tiny(folder, "on-0",
-                                  data + "--set adapter.path=" + named[0] +
-                                      " --set run.steps=5 --resume auto --allow run.steps"));
+  ended_well(folder, train_tiny(folder, "on-0",
+                                data + "--set adapter.path=" + named[0] +
+                                    " --set run.steps=5 --resume auto --allow run.steps"));
   check_refused(folder, train_tiny(folder, "anew", data + "--set adapter.path=" + named[0]),
                 "adapter.path: " + named[0] + ": there is nothing of this name");
 }
@@ -245,7 +239,7 @@ TEST_CASE("adapters that training cannot begin with are refused by name") {
   const Folder folder;
   train_adapters(folder, "f32");
   const std::string peft = folder / "peft";
-  require_done(folder, "export --adapter-only " + (folder / "lora") + " " + peft);
+  ended_well(folder, "export --adapter-only " + (folder / "lora") + " " + peft);
   const std::string data = tokenize_text(folder) + " --set run.dtype=f32 ";
   const auto refused = [&](const std::string& model, const std::string& more,
                            const std::string& text) {
@@ -257,7 +251,7 @@ TEST_CASE("adapters that training cannot begin with are refused by name") {
           "adapter.alpha: differs from " + peft + "/adapter_config.json; leave it out");
   refused(base, "--set adapter.path=" + (folder / "first"),
           "adapter.path: " + (folder / "first") + " holds a whole model and no adapters");
-  require_done(folder, "export " + (folder / "lora") + " " + (folder / "merged"));
+  ended_well(folder, "export " + (folder / "lora") + " " + (folder / "merged"));
   refused(folder / "merged", "--set adapter.path=" + (folder / "lora"),
           "has adapters for other weights than the model's");
   const std::string file = peft + "/adapter_config.json";
@@ -272,16 +266,16 @@ TEST_CASE("adapters that do not fit are refused by name") {
   train_adapters(folder, "f32");
   const std::string base = folder / "base";
   const std::string peft = folder / "peft";
-  require_done(folder, "export --adapter-only " + (folder / "lora") + " " + peft);
+  ended_well(folder, "export --adapter-only " + (folder / "lora") + " " + peft);
   const auto refused = [&](const std::string& model, const std::string& adapter,
                            const std::string& text) {
     check_refused(folder, "generate " + model + " --adapter " + adapter + " --prompt a", text);
   };
   refused(folder / "lora", peft, "has adapters of its own");
   refused(base, folder / "first", "holds a whole model and no adapters");
-  require_done(folder, train_tiny(folder, "later",
-                                  tokenize_text(folder) + " --set checkpoint.at_end=true" +
-                                      " --set optimizer.lr=0.5 --set model.path=" + base));
+  ended_well(folder, train_tiny(folder, "later",
+                                tokenize_text(folder) + " --set checkpoint.at_end=true" +
+                                    " --set optimizer.lr=0.5 --set model.path=" + base));
   refused(folder / "later", folder / "lora", "has adapters for other weights than the model's");
   const std::string file = peft + "/adapter_config.json";
   const auto config = parse_json<nlohmann::json>(read_file(file));

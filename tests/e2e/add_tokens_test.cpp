@@ -25,13 +25,6 @@ constexpr int kEnd = 605;  // <|im_end|>
 const std::string kEmbedding = "model.embed_tokens.weight";
 const std::string kHead = "lm_head.weight";
 
-Outcome ended_well(const Folder& folder, const std::string& arguments) {
-  Outcome done = strata(folder, arguments);
-  INFO(arguments << "\n" << done.text);
-  REQUIRE(done.code == 0);
-  return done;
-}
-
 /// Makes a model with a tokenizer and no markers of chats, the tokenizer with them, and a token
 /// file of chats.
 void prepare(const Folder& folder, bool tied) {

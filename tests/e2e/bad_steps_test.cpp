@@ -42,7 +42,7 @@ std::string train_rows(const Folder& folder, const std::string& name, const std:
          more;
 }
 
-std::vector<nlohmann::json> lines_of(const std::string& run_folder, const std::string& event) {
+std::vector<nlohmann::json> event_lines(const std::string& run_folder, const std::string& event) {
   std::vector<nlohmann::json> lines;
   for (const nlohmann::json& line : metrics(run_folder)) {
     if (line["event"] == event) lines.push_back(line);
@@ -69,16 +69,16 @@ TEST_CASE("a run goes back from a batch that throws it off, and leaves that out"
   REQUIRE(done.code == 0);
   CHECK_THAT(done.text, ContainsSubstring("standard deviations above its mean") &&
                             ContainsSubstring("the run goes back to"));
-  const auto rollbacks = lines_of(folder / "run", "rollback");
+  const auto rollbacks = event_lines(folder / "run", "rollback");
   REQUIRE(rollbacks.size() == 1);
   const long bad = rollbacks[0]["step"];
-  REQUIRE(lines_of(folder / "run", "resume").size() == 2);
-  const long from = lines_of(folder / "run", "resume")[1]["step"];
+  REQUIRE(event_lines(folder / "run", "resume").size() == 2);
+  const long from = event_lines(folder / "run", "resume")[1]["step"];
   CHECK(from >= 60);
   CHECK(from < bad);
   // Each step but those that were done again is there once, and its loss is not that of the batch.
   std::vector<double> losses;
-  for (const nlohmann::json& line : lines_of(folder / "run", "step")) {
+  for (const nlohmann::json& line : event_lines(folder / "run", "step")) {
     const long step = line["step"];
     if (step <= static_cast<long>(losses.size())) losses.resize(static_cast<std::size_t>(step - 1));
     losses.push_back(line["loss"]);
@@ -103,7 +103,7 @@ TEST_CASE("ranks go back together", "[mpi][long]") {
                                  " --set run.on_nonfinite=rollback --set run.loss_outlier_z=2"));
   INFO(done.text);
   REQUIRE(done.code == 0);
-  const auto rollbacks = lines_of(folder / "run", "rollback");
+  const auto rollbacks = event_lines(folder / "run", "rollback");
   REQUIRE(!rollbacks.empty());
   const auto manifest =
       parse_json<nlohmann::json>(read_file(folder / "run/checkpoints/step-00000120/manifest.json"));
@@ -122,8 +122,8 @@ TEST_CASE("a run that goes back again and again ends with exit code 4") {
   INFO(ended.text);
   CHECK(ended.code == 4);
   CHECK_THAT(ended.text, ContainsSubstring("3 times the run did not get past step 2"));
-  CHECK(lines_of(folder / "run", "rollback").size() == 2);
-  CHECK(lines_of(folder / "run", "end").at(0)["reason"] == "error");
+  CHECK(event_lines(folder / "run", "rollback").size() == 2);
+  CHECK(event_lines(folder / "run", "end").at(0)["reason"] == "error");
 }
 
 }  // namespace strata::test

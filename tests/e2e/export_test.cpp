@@ -77,7 +77,7 @@ std::map<std::string, std::vector<float>> masters_of(const std::string& checkpoi
 }
 
 /// Trains a step from a model without changing it by more than masters can tell.
-Outcome train_still(const Folder& folder, const std::string& model, const std::string& more) {
+Outcome train_barely(const Folder& folder, const std::string& model, const std::string& more) {
   fs::remove_all(folder / "second");
   return strata(
       folder,
@@ -132,7 +132,7 @@ TEST_CASE("export in f32 joins the masters of a bf16 checkpoint, and training be
   CHECK(parse_json<nlohmann::json>(read_file(model + "/config.json"))["torch_dtype"] == "float32");
   const auto index = parse_json<nlohmann::json>(read_file(model + "/model.safetensors.index.json"));
   CHECK(index["metadata"]["total_size"] == 4 * 217792);
-  const Outcome trained = train_still(folder, model, "");
+  const Outcome trained = train_barely(folder, model, "");
   INFO(trained.text);
   REQUIRE(trained.code == 0);
   CHECK(masters_of(folder / "second/checkpoints/step-00000001") == masters);
@@ -144,7 +144,7 @@ TEST_CASE("a model that was exported has the loss that its run had") {
   train_checkpoint(folder, "bf16", data + "4");
   for (const std::string dtype : {"bf16", "f32"}) {
     const std::string model = export_model(folder, folder / "run", "--overwrite --dtype " + dtype);
-    const Outcome trained = train_still(folder, model, data + "1");
+    const Outcome trained = train_barely(folder, model, data + "1");
     INFO(trained.text);
     REQUIRE(trained.code == 0);
     CHECK(validation_of(folder / "second") == validation_of(folder / "run"));
@@ -214,7 +214,7 @@ TEST_CASE("a model's templates for tools go along into checkpoints and exports")
   fs::create_directory(model + templates);
   std::ofstream(model + "/chat_template.jinja") << "plain";
   std::ofstream(model + templates + "/tool_use.jinja") << "tools";
-  REQUIRE(train_still(folder, model, "").code == 0);
+  REQUIRE(train_barely(folder, model, "").code == 0);
   const std::string checkpoint = folder / "second/checkpoints/step-00000001";
   CHECK(read_file(checkpoint + "/model" + templates + "/tool_use.jinja") == "tools");
   for (const char* dtype : {"bf16", "f32"}) {  // copied, converted

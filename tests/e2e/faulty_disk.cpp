@@ -37,7 +37,7 @@ std::string variable(const std::string& name) {
 }
 
 template <class Function>
-Function real(const char* name) {
+Function next_function(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
@@ -119,7 +119,7 @@ int open(const char* path, int flags, ...) {
     errno = failure(ENOENT);
     return -1;
   }
-  return real<int (*)(const char*, int, ...)>("open")(path, flags, mode);
+  return next_function<int (*)(const char*, int, ...)>("open")(path, flags, mode);
 }
 
 ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
@@ -130,7 +130,8 @@ ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
       return -1;
     }
   }
-  return real<ssize_t (*)(int, void*, size_t, off_t)>("pread")(descriptor, to, bytes, offset);
+  return next_function<ssize_t (*)(int, void*, size_t, off_t)>("pread")(descriptor, to, bytes,
+                                                                        offset);
 }
 
 int fortified_open(const char* path, int flags) __asm__("__open_2");
@@ -151,8 +152,8 @@ ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
       return -1;
     }
   }
-  return real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite")(descriptor, from, bytes,
-                                                                      offset);
+  return next_function<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite")(descriptor, from,
+                                                                               bytes, offset);
 }
 
 }  // extern "C"

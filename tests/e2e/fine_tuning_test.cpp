@@ -20,8 +20,6 @@ void require_done(const Outcome& outcome) {
   REQUIRE(outcome.code == 0);
 }
 
-void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
-
 /// Writes chats that all have one answer.
 void write_chats(const std::string& file) {
   std::ofstream out(file);
@@ -44,11 +42,11 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
   const std::string model = folder / "model";
   require_done(strata(folder, "export " + (folder / "made") + " " + model));
   fs::copy_file(tokenizer_goldens_folder() + "/llama3.json", model + "/tokenizer.json");
-  write(model + "/tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
-  write(model + "/chat_template.jinja",
-        "{{ bos_token }}{% for m in messages %}{{ m.role + ': ' + m.content }}"
-        "{{ eos_token if m.role == 'assistant' else ' ' }}{% endfor %}"
-        "{{ 'assistant: ' if add_generation_prompt }}");
+  write_file(model + "/tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+  write_file(model + "/chat_template.jinja",
+             "{{ bos_token }}{% for m in messages %}{{ m.role + ': ' + m.content }}"
+             "{{ eos_token if m.role == 'assistant' else ' ' }}{% endfor %}"
+             "{{ 'assistant: ' if add_generation_prompt }}");
   write_chats(folder / "chats.jsonl");
 
   const std::string tokenize = "tokenize " + (folder / "chats.jsonl") + " --tokenizer " + model;
@@ -78,7 +76,7 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
       {"schedule", {{"rows", 2}, {"sub_batches", 2}}},
       {"optimizer", {{"lr", 0.003}, {"gradient_dtype", "f32"}}},
       {"checkpoint", {{"at_end", true}}}};
-  write(folder / "chat.json", json_text(config));
+  write_file(folder / "chat.json", json_text(config));
   require_done(
       strata(folder, "train " + (folder / "chat.json") + " --output " + (folder / "tuned")));
   std::vector<double> validation;
@@ -99,8 +97,8 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
   // Records are scored by what training learns of them: as the token file that is made of them.
   require_done(strata(folder, tokenize + " --output " + (folder / "all.bin")));
   const auto evaluated = [&](const std::string& input) {
-    write(folder / "lines.jsonl",
-          printed(folder, "evaluate " + (folder / "tuned") + " --input " + input));
+    write_file(folder / "lines.jsonl",
+               printed(folder, "evaluate " + (folder / "tuned") + " --input " + input));
     return lines_of(folder / "lines.jsonl");
   };
   const nlohmann::json rows = evaluated(folder / "all.bin").at(0);
@@ -108,7 +106,7 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
   const nlohmann::json summary = records.at(300)["summary"];
   CHECK(summary["tokens"] == rows["tokens"]);
   CHECK(summary["loss"].get<double>() == Approx(rows["loss"].get<double>()).epsilon(1e-5));
-  write(folder / "pair.jsonl", R"({"prompt": "Say a0", "completion": "the answer is yes"})");
+  write_file(folder / "pair.jsonl", R"({"prompt": "Say a0", "completion": "the answer is yes"})");
   const nlohmann::json pair = evaluated(folder / "pair.jsonl").at(0);
   CHECK(pair["loglikelihood"] == records.at(0)["loglikelihood"]);
   CHECK(pair["tokens"] == records.at(0)["tokens"]);

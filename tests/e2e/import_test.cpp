@@ -166,7 +166,8 @@ void check_index(const std::string& folder) {
 }
 
 /// Checks that a source is refused with this text, and that nothing is left of the attempt.
-void check_refused(const Folder& folder, const std::string& text, const std::string& more = "") {
+void check_import_refused(const Folder& folder, const std::string& text,
+                          const std::string& more = "") {
   const Outcome refused =
       strata(folder, "import " + (folder / "source") + " " + (folder / "model") + " " + more);
   CAPTURE(text);
@@ -268,32 +269,32 @@ TEST_CASE("import refuses sources by name, and leaves nothing") {
     write_model(folder / "source", config, changed, 1);
   };
   write(nullptr);
-  check_refused(folder, name);
+  check_import_refused(folder, name);
   const Tensor narrow = random_tensor("BF16", {176, 32});
   write(&narrow);
-  check_refused(folder, name + " has shape [176, 32], config.json asks for [176, 64]");
+  check_import_refused(folder, name + " has shape [176, 32], config.json asks for [176, 64]");
   const Tensor bytes{"F8_E4M3", {176, 64}, std::string(176 * 64, '\0')};
   write(&bytes);
-  check_refused(folder, "dtype F8_E4M3 is not supported");
+  check_import_refused(folder, "dtype F8_E4M3 is not supported");
   const Tensor integers{"I16", {176, 64}, std::string(2 * 176 * 64, '\0')};
   write(&integers);
-  check_refused(folder, name);
+  check_import_refused(folder, name);
 
   Tensors biased = model;
   biased["model.layers.0.self_attn.q_proj.bias"] = random_tensor("BF16", {64});
   write_model(folder / "source", config, biased, 1);
-  check_refused(folder, "model.layers.0.self_attn.q_proj.bias has no place in a LLaMA");
+  check_import_refused(folder, "model.layers.0.self_attn.q_proj.bias has no place in a LLaMA");
   json other = config;
   other["model_type"] = "gpt2";
   write_model(folder / "source", other, model, 1);
-  check_refused(folder, "gpt2");
+  check_import_refused(folder, "gpt2");
   other = config;
   other["num_hidden_layers"] = 1000000;
   write_model(folder / "source", other, model, 1);
-  check_refused(folder, "num_hidden_layers");
+  check_import_refused(folder, "num_hidden_layers");
   write_model(folder / "source", config, model, 3);
   fs::resize_file(folder / "source/part-1.safetensors", 100000);
-  check_refused(folder, "part-1.safetensors");
+  check_import_refused(folder, "part-1.safetensors");
 }
 
 TEST_CASE("import and export make the folders above the one that they are told to make") {
@@ -334,7 +335,7 @@ TEST_CASE("a weight that is no number is refused by its name and place") {
     write_model(folder / "source", config_of(false), model, 3);
     const std::string expected =
         "tensor model.layers.2.mlp.up_proj.weight " + said + " at element 700";
-    check_refused(folder, expected);
+    check_import_refused(folder, expected);
     const Outcome trained =
         strata(folder, train_wide(folder, "run", "--set model.path=" + (folder / "source")));
     CHECK(trained.code == 2);
@@ -392,7 +393,7 @@ TEST_CASE("import replaces nothing but a model with --overwrite, and never its s
     CHECK_THAT(own.text, ContainsSubstring("is the folder that is imported"));
   }
   CHECK(contents_of(folder / "source") == before);
-  check_refused(folder, "--dtype", "--dtype f16");
+  check_import_refused(folder, "--dtype", "--dtype f16");
   import_model(folder, "source", "model", "--dtype f32");
   const Outcome refused =
       strata(folder, "import " + (folder / "source") + " " + (folder / "model"));

@@ -10,14 +10,7 @@ namespace strata::test {
 
 namespace {
 
-using Names = std::map<std::string, std::string>;
-
-Outcome ended_well(const Folder& folder, const std::string& arguments) {
-  Outcome done = strata(folder, arguments);
-  INFO(done.text);
-  REQUIRE(done.code == 0);
-  return done;
-}
+using Placeholders = std::map<std::string, std::string>;
 
 /// Writes a config that trains for a step on what `--set data.train` names.
 std::string write_config(const Folder& folder, const std::string& name) {
@@ -39,13 +32,14 @@ TEST_CASE("what is proposed after a tokenizer, token files, a run and an export 
   const Outcome trained =
       ended_well(folder, "tokenizer train " + (folder / "text") + " --vocab-size 300 --output \"" +
                              (folder / "the tokenizer") + "\"");
-  CHECK_THAT(run_next(folder, trained, "", Names{{"TEXTS", "text"}}),
+  CHECK_THAT(run_next(folder, trained, "", Placeholders{{"TEXTS", "text"}}),
              ContainsSubstring("tokenize TEXTS"));
   const Outcome tokenized = ended_well(
       folder, "tokenize " + (folder / "text") + " --output " + (folder / "train.bin") +
                   " --validation-output " + (folder / "val.bin") + " --validation-fraction 0.2");
-  CHECK_THAT(run_next(folder, tokenized, "", Names{{"CONFIG", write_config(folder, "a.json")}}),
-             ContainsSubstring("data.validation="));
+  CHECK_THAT(
+      run_next(folder, tokenized, "", Placeholders{{"CONFIG", write_config(folder, "a.json")}}),
+      ContainsSubstring("data.validation="));
   const std::string run_folder = folder / "a run";
   const std::string train = "train " + configs_folder() + "/tiny-cpu.json --output \"" +
                             run_folder + "\" --set run.steps=2 --set optimizer.warmup_steps=1 ";
@@ -56,14 +50,15 @@ TEST_CASE("what is proposed after a tokenizer, token files, a run and an export 
                              "--overwrite --set checkpoint.at_end=false --set "
                              "checkpoint.every_steps=1 --set run.steps=3 --set "
                              "checkpoint.every_steps=2");
-  CHECK_THAT(run_next(folder, half_saved, "", Names{{"MODEL", "half"}}),
+  CHECK_THAT(run_next(folder, half_saved, "", Placeholders{{"MODEL", "half"}}),
              ContainsSubstring("takes the one after step 2"));
   const Outcome saved = ended_well(folder, train + "--overwrite");
-  CHECK_THAT(run_next(folder, saved, "", Names{{"MODEL", "model"}, {"TEXT", "x"}}),
+  CHECK_THAT(run_next(folder, saved, "", Placeholders{{"MODEL", "model"}, {"TEXT", "x"}}),
              ContainsSubstring("strata generate"));
   const Outcome exported =
       ended_well(folder, "export \"" + run_folder + "\" " + (folder / "exported"));
-  CHECK_THAT(run_next(folder, exported, "", Names{{"TEXT", "x"}}), ContainsSubstring("generate"));
+  CHECK_THAT(run_next(folder, exported, "", Placeholders{{"TEXT", "x"}}),
+             ContainsSubstring("generate"));
 }
 
 TEST_CASE("what is proposed after an import, and of a model with a template, can be typed") {
@@ -82,7 +77,7 @@ TEST_CASE("what is proposed after an import, and of a model with a template, can
   config["run"]["output"] = folder / "tuned";
   config["optimizer"]["warmup_steps"] = 0;
   std::ofstream(folder / "config.json") << config;
-  CHECK_THAT(run_next(folder, imported, "", Names{{"CONFIG", "config.json"}}),
+  CHECK_THAT(run_next(folder, imported, "", Placeholders{{"CONFIG", "config.json"}}),
              ContainsSubstring("strata train CONFIG --set model.path=") &&
                  ContainsSubstring(", strata chat "));
   const Outcome exported =
@@ -112,9 +107,9 @@ TEST_CASE("what is proposed after tokens were added to a model's tokenizer can b
   const Outcome added = ended_well(folder, "tokenizer add " + (folder / "model") +
                                                " '<|im_start|>' '<|im_end|>' --output \"" +
                                                (folder / "chat words") + "\"");
-  CHECK_THAT(
-      run_next(folder, added, "", Names{{"CHATS", "chats.jsonl"}, {"CONFIG", "config.json"}}),
-      ContainsSubstring(" --set model.vocab_size=606 "));
+  CHECK_THAT(run_next(folder, added, "",
+                      Placeholders{{"CHATS", "chats.jsonl"}, {"CONFIG", "config.json"}}),
+             ContainsSubstring(" --set model.vocab_size=606 "));
   CHECK(fs::exists(folder / "tuned/checkpoints"));
 }
 
@@ -139,7 +134,7 @@ TEST_CASE("what is proposed after a run that was interrupted, and after tune, ca
   const Outcome tuned = run(folder, no_gpu + strata_program() + " " + tune);
   INFO(tuned.text);
   REQUIRE(tuned.code == 0);
-  CHECK_THAT(run_next(folder, tuned, tune, Names{{"FILE", "tuned.json"}}, no_gpu),
+  CHECK_THAT(run_next(folder, tuned, tune, Placeholders{{"FILE", "tuned.json"}}, no_gpu),
              ContainsSubstring("--output FILE"));
   CHECK(fs::exists(folder / "tuned.json"));
 }

@@ -98,6 +98,14 @@ inline Outcome strata(const Folder& folder, const std::string& arguments) {
   return run(folder, std::string(strata_program()) + " " + arguments);
 }
 
+/// Runs a command that must succeed.
+inline Outcome ended_well(const Folder& folder, const std::string& arguments) {
+  Outcome done = strata(folder, arguments);
+  INFO(arguments << "\n" << done.text);
+  REQUIRE(done.code == 0);
+  return done;
+}
+
 /// Plans one of configs/ as on a machine without a GPU.
 inline Outcome plan(const Folder& folder, const std::string& arguments) {
   return run(folder, "CUDA_VISIBLE_DEVICES= " + strata_program() + " plan " + configs_folder() +

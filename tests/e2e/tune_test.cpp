@@ -21,7 +21,8 @@ Outcome on_paper(const Folder& folder, const std::string& arguments) {
                          (folder / "cache") + " " + strata_program() + " " + arguments);
 }
 
-const std::string kTiny = configs_folder() + "/tiny-cpu.json --set run.dtype=bf16 --backend cpu ";
+const std::string kTinyBF16 =
+    configs_folder() + "/tiny-cpu.json --set run.dtype=bf16 --backend cpu ";
 const std::string kRates =
     "--set hardware.product_tflops=0.05 --set hardware.attention_forward_tflops=0.05 --set "
     "hardware.attention_backward_tflops=0.05 --set hardware.device_gbs=4 --set "
@@ -53,7 +54,7 @@ void store_rates(const Folder& folder, const std::string& config) {
                         {"attention_backward_tflops", 0.05}};
 }
 
-std::string write_model(const Folder& folder) {
+std::string write_model_config(const Folder& folder) {
   const std::string file = folder / "model/config.json";
   fs::create_directories(folder / "model");
   std::ofstream(file) << R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
@@ -67,7 +68,7 @@ std::string write_model(const Folder& folder) {
 
 TEST_CASE("tune writes a config that train takes as it is, and replaces none unasked") {
   const Folder folder;
-  const std::string tune = "tune " + kTiny + kRates + "--tokens 1024 --output " +
+  const std::string tune = "tune " + kTinyBF16 + kRates + "--tokens 1024 --output " +
                            (folder / "tuned.json") + " --json " + (folder / "found.json");
   const Outcome tuned = on_paper(folder, tune);
   INFO(tuned.text);
@@ -105,7 +106,7 @@ TEST_CASE("tune writes a config that train takes as it is, and replaces none una
 
 TEST_CASE("tune takes a model alone, and everything that it is told of the machine") {
   const Folder folder;
-  const std::string model = write_model(folder);
+  const std::string model = write_model_config(folder);
   const Outcome tuned =
       on_paper(folder, "tune " + model +
                            " --gpu 4090 --host-memory 8GiB --tokens 16384 --grad-clip none "
@@ -129,7 +130,7 @@ TEST_CASE("tune takes a model alone, and everything that it is told of the machi
 
 TEST_CASE("tune finds the weights beside a config.json of the folder that it is started in") {
   const Folder folder;
-  std::ofstream(fs::path(write_model(folder)) / "model.safetensors") << "not looked at";
+  std::ofstream(fs::path(write_model_config(folder)) / "model.safetensors") << "not looked at";
   const std::string tune =
       "tune config.json --gpu 4090 --tokens 1024 --host-memory 8GiB --output ../tuned.json";
   const Outcome tuned =
@@ -142,7 +143,7 @@ TEST_CASE("tune finds the weights beside a config.json of the folder that it is 
 
 TEST_CASE("tune refuses with the remedy what it cannot rank, cut or hold") {
   const Folder folder;
-  const std::string model = write_model(folder);
+  const std::string model = write_model_config(folder);
   struct Case {
     std::string arguments;
     int code;
@@ -150,8 +151,8 @@ TEST_CASE("tune refuses with the remedy what it cannot rank, cut or hold") {
   };
   for (const Case& c : std::vector<Case>{
            {model + " --tokens 4096", 2, "name one with --gpu"},
-           {kTiny + "--tokens 1024", 2, "nobody has measured this device; set hardware."},
-           {kTiny + "--tokens 1024", 2, "(--measure 1)"},
+           {kTinyBF16 + "--tokens 1024", 2, "nobody has measured this device; set hardware."},
+           {kTinyBF16 + "--tokens 1024", 2, "(--measure 1)"},
            {model + " --gpu 4090 --tokens 1000", 2, "give 1024 or 2048"},
            {model + " --gpu 4090 --allow optimizer.lr", 2, "optimizer.lr is not searched"},
            {model + " --gpu 4090 --sequence-length 1 --tokens 4611686018427387904", 2,
@@ -174,7 +175,7 @@ TEST_CASE("tune refuses with the remedy what it cannot rank, cut or hold") {
 
 TEST_CASE("what tune measures is stored, and used until somebody says otherwise", "[long]") {
   const Folder folder;
-  const std::string tune = "tune " + kTiny +
+  const std::string tune = "tune " + kTinyBF16 +
                            "--tokens 1024 --measure 2 --steps 3 --set run.threads=1 --overwrite "
                            "--output " +
                            (folder / "tuned.json");

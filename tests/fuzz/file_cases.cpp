@@ -15,7 +15,7 @@ namespace strata::fuzz {
 namespace {
 
 template <class T>
-std::string bytes_of(const std::vector<T>& values) {
+std::string raw_bytes(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
@@ -104,17 +104,17 @@ class Scene {
       header[0] = 20240520;
       header[1] = 1;
       header[2] = static_cast<std::int32_t>(ids.size());
-      add("train.bin", bytes_of(header) + bytes_of(ids));
+      add("train.bin", raw_bytes(header) + raw_bytes(ids));
       set(config_, "data.train", "\"train.bin\"");
       choose("data.eos_token", "0");
     } else {
       const auto half = static_cast<std::int32_t>(ids.size() / 2);
       const std::vector<std::int32_t> lengths{half, static_cast<std::int32_t>(ids.size()) - half};
       using Numbers = std::vector<std::uint64_t>;
-      add("train.idx", std::string("MMIDIDX\0\0", 9) + bytes_of(Numbers{1}) + '\x08' +
-                           bytes_of(Numbers{2, 3}) + bytes_of(lengths) +
-                           bytes_of(Numbers{0, 2 * static_cast<std::uint64_t>(half), 0, 1, 2}));
-      add("train.bin", bytes_of(ids));
+      add("train.idx", std::string("MMIDIDX\0\0", 9) + raw_bytes(Numbers{1}) + '\x08' +
+                           raw_bytes(Numbers{2, 3}) + raw_bytes(lengths) +
+                           raw_bytes(Numbers{0, 2 * static_cast<std::uint64_t>(half), 0, 1, 2}));
+      add("train.bin", raw_bytes(ids));
       set(config_, "data.train", "\"train.idx\"");
     }
     choose("data.document_mask", "true");

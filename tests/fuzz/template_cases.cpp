@@ -62,7 +62,7 @@ constexpr std::array<const char*, 40> kPieces{"{{ ",
                                               " is divisibleby 0"};
 
 /// Puts a piece of the language in, takes a part out, or damages bytes.
-void mutate(Dice& dice, const Material& material, std::string& text) {
+void mutate_template(Dice& dice, const Material& material, std::string& text) {
   const std::size_t at = dice.below(text.size() + 1);
   switch (dice.below(6)) {
     case 0:
@@ -84,7 +84,9 @@ void mutate(Dice& dice, const Material& material, std::string& text) {
 Case make_template_case(Dice& dice, const Material& material) {
   std::string source = dice.pick(material.chat_templates);
   if (dice.chance(0.3)) source += dice.pick(material.chat_templates);
-  for (std::size_t count = 1 + dice.below(2); count > 0; --count) mutate(dice, material, source);
+  for (std::size_t count = 1 + dice.below(2); count > 0; --count) {
+    mutate_template(dice, material, source);
+  }
   std::string conversation = material.conversation;
   if (dice.chance(0.3)) damage_json(dice, conversation);
   Case made;

@@ -28,7 +28,7 @@ void mutate(Dice& dice, std::string& json) {
 }
 
 /// Ids as `tokenizer decode` reads them.
-std::string some_ids(Dice& dice) {
+std::string some_id_text(Dice& dice) {
   std::string text;
   for (std::size_t i = 0; i < 40; ++i) text += std::to_string(dice.below(700)) + ' ';
   if (dice.chance(0.2)) damage(dice, text);
@@ -49,7 +49,8 @@ Case make_tokenizer_case(Dice& dice, const Material& material) {
   std::string text = kText;
   if (dice.chance(0.1)) damage(dice, text);
   Case made;
-  made.files = {{"model/tokenizer.json", json}, {"text.txt", text}, {"ids.txt", some_ids(dice)}};
+  made.files = {
+      {"model/tokenizer.json", json}, {"text.txt", text}, {"ids.txt", some_id_text(dice)}};
   if (dice.chance(0.5)) made.files.push_back({"model/tokenizer_config.json", config});
   switch (dice.below(4)) {
     case 0: made.arguments = {"tokenizer", "inspect", "model"}; break;

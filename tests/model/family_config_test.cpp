@@ -8,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "model/config_texts.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/model/config.h"
 #include "strata/model/family_list.h"
 #include "support/catch.h"
 
-namespace strata {
+namespace strata::test {
 namespace {
 
 /// Returns the text of a config.json of 4 heads and of the family's class, plus `more` keys.
@@ -25,8 +26,6 @@ std::string text_of(const std::string& model_class, const std::string& type,
     "num_attention_heads": 4)" +
          (more.empty() ? "" : ", " + more) + "}";
 }
-
-LlamaConfig parse(const std::string& text) { return parse_llama_config(text, "config.json"); }
 
 /// Requires that a new config.json of this model is read as the same model.
 void require_written(const LlamaConfig& config) {
@@ -384,4 +383,4 @@ TEST_CASE("the help of a key that not all families have names those that have it
   }
 }
 
-}  // namespace strata
+}  // namespace strata::test

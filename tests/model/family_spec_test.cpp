@@ -13,16 +13,12 @@
 namespace strata {
 namespace {
 
-LlamaConfig model(bool tied) {
-  LlamaConfig m = test::tiny_model();  // C 20, F 27, H 4, K 2, D 6, V 61, 3 layers
-  m.tie_word_embeddings = tied;
-  return m;
-}
+using test::tiny_model;  // C 20, F 27, H 4, K 2, D 6, V 61, 3 layers
 
 }  // namespace
 
 TEST_CASE("a Phi-3 has a LLaMA's linears, of fused tensors") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   const ModelSpec llama = spec_of(m);
   m.model_type = ModelType::kPhi3;
   const ModelSpec phi3 = spec_of(m);
@@ -42,7 +38,7 @@ TEST_CASE("a Phi-3 has a LLaMA's linears, of fused tensors") {
 }
 
 TEST_CASE("a Qwen2 has biases on q, k and v, after all weights of the block") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   const ModelSpec llama = spec_of(m);
   m.model_type = ModelType::kQwen2;
   const ModelSpec qwen2 = spec_of(m);
@@ -78,7 +74,7 @@ TEST_CASE("a Qwen2 has biases on q, k and v, after all weights of the block") {
 }
 
 TEST_CASE("a Qwen3 has norms of heads, after all other weights of the block") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   const ModelSpec llama = spec_of(m);
   m.model_type = ModelType::kQwen3;
   const ModelSpec qwen3 = spec_of(m);
@@ -99,13 +95,13 @@ TEST_CASE("a Qwen3 has norms of heads, after all other weights of the block") {
 }
 
 TEST_CASE("a Granite multiplies embeddings, branches, scores and logits") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kGranite;
   m.embedding_multiplier = 12;
   m.residual_multiplier = 0.25;
   m.logits_scaling = 8;
   const ModelSpec by_size = spec_of(m);
-  CHECK(by_size.common().attention.scale == spec_of(model(false)).common().attention.scale);
+  CHECK(by_size.common().attention.scale == spec_of(tiny_model(false)).common().attention.scale);
   m.attention_multiplier = 0.5;
   const ModelSpec spec = spec_of(m);
   CHECK(spec.common().attention.scale == 0.5);
@@ -118,7 +114,7 @@ TEST_CASE("a Granite multiplies embeddings, branches, scores and logits") {
 }
 
 TEST_CASE("an OLMo 2 has norms of what its branches give, and of all of q and k") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kOlmo2;
   const ModelSpec spec = spec_of(m);
   const LayerSpec& layer = spec.common();
@@ -137,7 +133,7 @@ TEST_CASE("an OLMo 2 has norms of what its branches give, and of all of q and k"
 }
 
 TEST_CASE("a Seed-OSS has biases of q, k and v apart from that of the projection") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kSeedOss;
   m.attention_bias = true;
   CHECK(spec_of(m).common().linear(LinearId::kQkv).has_bias());
@@ -149,7 +145,7 @@ TEST_CASE("a Seed-OSS has biases of q, k and v apart from that of the projection
 }
 
 TEST_CASE("a Gemma's norms begin as 0, to which 1 is added") {
-  LlamaConfig m = model(true);
+  LlamaConfig m = tiny_model(true);
   m.model_type = ModelType::kGemma;
   const ModelSpec spec = spec_of(m);
   CHECK(spec.norm_offset == 1);
@@ -165,7 +161,7 @@ TEST_CASE("a Gemma's norms begin as 0, to which 1 is added") {
 
 TEST_CASE(
     "a GLM-4 has norms around its branches, pairs of neighbours and one tensor of gate and up") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kGlm4;
   m.attention_bias = true;
   const ModelSpec spec = spec_of(m);
@@ -188,7 +184,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a Gemma 2 has norms around its branches, caps, and windows in every other layer") {
-  LlamaConfig m = model(true);
+  LlamaConfig m = tiny_model(true);
   m.model_type = ModelType::kGemma2;
   m.sliding_window = 4;
   m.query_pre_attn_scalar = 16;
@@ -210,7 +206,7 @@ TEST_CASE("a Gemma 2 has norms around its branches, caps, and windows in every o
 }
 
 TEST_CASE("a Gemma 3 normalises heads, and rotates otherwise in layers with a window") {
-  LlamaConfig m = model(true);
+  LlamaConfig m = tiny_model(true);
   m.model_type = ModelType::kGemma3;
   m.sliding_window = 4;
   m.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
@@ -228,7 +224,7 @@ TEST_CASE("a Gemma 3 normalises heads, and rotates otherwise in layers with a wi
 }
 
 TEST_CASE("layers of an OLMo 3 with a window do not scale wavelengths") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kOlmo3;
   m.sliding_window = 4;
   m.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
@@ -240,7 +236,7 @@ TEST_CASE("layers of an OLMo 3 with a window do not scale wavelengths") {
 }
 
 TEST_CASE("layers of an EXAONE 4 without a window rotate only if there is none at all") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kExaone4;
   CHECK(spec_of(m).layer(1).attention.rotates);
   CHECK(spec_of(m).common().norm(NormId::kQuery).width == 6);
@@ -252,7 +248,7 @@ TEST_CASE("layers of an EXAONE 4 without a window rotate only if there is none a
 }
 
 TEST_CASE("a Ministral is a LLaMA some of whose layers have windows, and a Ministral 3 is one") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kMinistral;
   m.sliding_window = 4;
   m.layer_types = {kWindowLayer, kFullLayer, kWindowLayer};
@@ -263,7 +259,7 @@ TEST_CASE("a Ministral is a LLaMA some of whose layers have windows, and a Minis
   CHECK(spec.layer(0).attention.rope == spec.layer(1).attention.rope);
   m.layer_types.reset();
   CHECK(spec_of(m).layer(1).attention.window == 4);
-  LlamaConfig third = model(false);
+  LlamaConfig third = tiny_model(false);
   third.model_type = ModelType::kMinistral3;
   CHECK(spec_of(third).kinds.size() == 1);
   CHECK(spec_of(third).common().linear(LinearId::kQkv).sources.front().name ==
@@ -271,7 +267,7 @@ TEST_CASE("a Ministral is a LLaMA some of whose layers have windows, and a Minis
 }
 
 TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kSmolLm3;
   m.no_rope_layers = std::vector{0.0, 1.0, 0.0};
   const ModelSpec spec = spec_of(m);
@@ -285,7 +281,7 @@ TEST_CASE("layers of a SmolLM3 rotate or not, and are equal otherwise") {
 }
 
 TEST_CASE("a Phi-3 rotates the part of a head that its config says") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kPhi3;
   m.partial_rotary_factor = 0.75;  // of 6, with the fraction cut off
   CHECK(spec_of(m).common().attention.rope.width == 4);

@@ -138,7 +138,7 @@ TEST_CASE("integer tensors are read as integers, not as numbers of another kind"
 }
 
 /// What opening a file of this content says; fails the test if it does not throw IoError.
-std::string refusal(const std::string& content) {
+std::string opening_refusal(const std::string& content) {
   const Folder folder;
   const fs::path file = folder.write("bad.safetensors", content);
   try {
@@ -155,12 +155,12 @@ TEST_CASE("a torn or hostile header is refused with the file's name") {
   const std::string header = object(entry("x", "F32", "[2]", 0, 8));
   const std::string good = file_of(header, std::string(8, 'x'));
   for (std::size_t length = 0; length < good.size(); ++length) {
-    CHECK_FALSE(refusal(good.substr(0, length)).empty());
+    CHECK_FALSE(opening_refusal(good.substr(0, length)).empty());
   }
-  CHECK_THAT(refusal(bytes_of(std::vector<std::uint64_t>{~0ull}) + header),
+  CHECK_THAT(opening_refusal(bytes_of(std::vector<std::uint64_t>{~0ull}) + header),
              ContainsSubstring("claims a header"));
-  CHECK_THAT(refusal(file_of("[1]", "")), ContainsSubstring("not an object"));
-  CHECK_THAT(refusal(good + "x"), ContainsSubstring("belong to no tensor"));
+  CHECK_THAT(opening_refusal(file_of("[1]", "")), ContainsSubstring("not an object"));
+  CHECK_THAT(opening_refusal(good + "x"), ContainsSubstring("belong to no tensor"));
 }
 
 // What the safetensors library 0.8.0 says to each of these, but for a tensor that is there twice,
@@ -196,7 +196,7 @@ TEST_CASE("headers that the library refuses are refused, and those that it takes
       {object("\"\xe9\":" + tensor.substr(4)), "cannot be read"}};
   for (const auto& [header, problem] : refused) {
     INFO(header);
-    CHECK_THAT(refusal(file_of(header, data)), ContainsSubstring(problem));
+    CHECK_THAT(opening_refusal(file_of(header, data)), ContainsSubstring(problem));
   }
 }
 
@@ -249,17 +249,17 @@ TEST_CASE(
   for (const char* shape : broken_shapes) refused.push_back(x_of(shape, "[0,4]"));
   for (const std::string& entries : refused) {
     INFO(entries);
-    CHECK_FALSE(refusal(file_of(object(entries), std::string(4, 'x'))).empty());
+    CHECK_FALSE(opening_refusal(file_of(object(entries), std::string(4, 'x'))).empty());
   }
   for (const std::string header : {"null", "\"x\"", "", "{", "{}{}"}) {
     INFO(header);
-    CHECK_FALSE(refusal(file_of(header, "")).empty());
+    CHECK_FALSE(opening_refusal(file_of(header, "")).empty());
   }
 }
 
 TEST_CASE("an entry that does not fit the data is refused with the tensor's name") {
   const auto check = [](const std::string& entries, std::size_t bytes, const std::string& what) {
-    const std::string text = refusal(file_of(object(entries), std::string(bytes, 'x')));
+    const std::string text = opening_refusal(file_of(object(entries), std::string(bytes, 'x')));
     CHECK_THAT(text, ContainsSubstring("'x'"));
     CHECK_THAT(text, ContainsSubstring(what));
   };
@@ -289,7 +289,7 @@ TEST_CASE("a hostile header is refused without a word of the library, and in sho
         std::string(R"("x":3)"), std::string(R"("x":{"dtype":3})"),
         std::string(R"("x":{"dtype":"F32","shape":[2],"data_offsets":{"a":1,"b":2}})"),
         entry(std::string(10'000, 'n'), "F32", "[3]", 0, 8), std::string("\"x\":{")}) {
-    const std::string text = refusal(file_of(object(entries), std::string(8, 'x')));
+    const std::string text = opening_refusal(file_of(object(entries), std::string(8, 'x')));
     CHECK_THAT(text, !ContainsSubstring("json.exception"));
     CHECK(text.size() < 500);
   }

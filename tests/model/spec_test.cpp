@@ -14,16 +14,12 @@
 namespace strata {
 namespace {
 
-LlamaConfig model(bool tied) {
-  LlamaConfig m = test::tiny_model();  // C 20, F 27, H 4, K 2, D 6, V 61, 3 layers
-  m.tie_word_embeddings = tied;
-  return m;
-}
+using test::tiny_model;  // C 20, F 27, H 4, K 2, D 6, V 61, 3 layers
 
 }  // namespace
 
 TEST_CASE("a LLaMA's linears have the widths of heads and MLP") {
-  const ModelSpec spec = spec_of(model(false));
+  const ModelSpec spec = spec_of(tiny_model(false));
   REQUIRE(spec.layers() == 3);
   const LayerSpec& layer = spec.layer(2);
   CHECK(layer.linear(LinearId::kQkv).in == 20);
@@ -39,7 +35,7 @@ TEST_CASE("a LLaMA's linears have the widths of heads and MLP") {
 }
 
 TEST_CASE("layers with a window are a kind of their own") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   m.model_type = ModelType::kQwen3;
   m.sliding_window = 7;
   CHECK(spec_of(m).kinds.size() == 1);
@@ -60,7 +56,7 @@ TEST_CASE("layers with a window are a kind of their own") {
 }
 
 TEST_CASE("a LLaMA has the biases that its config asks for") {
-  LlamaConfig m = model(false);
+  LlamaConfig m = tiny_model(false);
   const auto biases = [&] {
     const ModelSpec spec = spec_of(m);
     std::vector<LinearId> ids;
@@ -82,7 +78,7 @@ TEST_CASE("a tied head counts once as a parameter and always as a product") {
   const std::int64_t matrices = 3 * (20 * 48 + 24 * 20 + 20 * 54 + 27 * 20);
   const std::int64_t norms = 3 * 2 * 20 + 20;
   for (const bool tied : {false, true}) {
-    const ModelSpec spec = spec_of(model(tied));
+    const ModelSpec spec = spec_of(tiny_model(tied));
     CHECK(spec.tied() == tied);
     CHECK(spec.matmul_parameter_count() == matrices + 61 * 20);
     CHECK(spec.parameter_count() == matrices + norms + (tied ? 1 : 2) * 61 * 20);
@@ -90,7 +86,7 @@ TEST_CASE("a tied head counts once as a parameter and always as a product") {
 }
 
 TEST_CASE("layers of two kinds have blocks and counts of their own") {
-  ModelSpec spec = spec_of(model(false));
+  ModelSpec spec = spec_of(tiny_model(false));
   const ModelLayout equal = make_layout(spec);
   LayerSpec other = spec.common();
   for (Linear& linear : other.linears) {
@@ -111,7 +107,7 @@ TEST_CASE("layers of two kinds have blocks and counts of their own") {
 }
 
 TEST_CASE("kinds may differ in whether they rotate, and by which angles") {
-  ModelSpec spec = spec_of(model(false));
+  ModelSpec spec = spec_of(tiny_model(false));
   spec.kinds.push_back(spec.common());
   spec.kinds.back().attention.rotates = false;
   spec.kind[1] = 1;
@@ -123,7 +119,7 @@ TEST_CASE("kinds may differ in whether they rotate, and by which angles") {
 }
 
 TEST_CASE("kinds that attend otherwise or have other widths are refused") {
-  const ModelSpec spec = spec_of(model(false));
+  const ModelSpec spec = spec_of(tiny_model(false));
   const auto refused = [&](const auto& change) {
     ModelSpec changed = spec;
     changed.kinds.push_back(changed.common());
@@ -142,21 +138,21 @@ TEST_CASE("kinds that attend otherwise or have other widths are refused") {
 }
 
 TEST_CASE("a linear with a bias and a multiplier is refused") {
-  ModelSpec spec = spec_of(model(false));
+  ModelSpec spec = spec_of(tiny_model(false));
   spec.kinds.front().linears.front().bias_sources = {{"bias", 48}};
   spec.kinds.front().linears.front().multiplier = 2;
   CHECK_THROWS_WITH(make_layout(spec), "a linear has a bias and a multiplier");
 }
 
 TEST_CASE("a layer without a norm has no segment of it") {
-  ModelSpec spec = spec_of(model(false));
+  ModelSpec spec = spec_of(tiny_model(false));
   spec.kinds.front().norms.pop_back();
   const ModelLayout layout = make_layout(spec);
   CHECK(layout.blocks[layout.block_of_layer(0)].segments.size() == 5);
 }
 
 TEST_CASE("a linear or a norm that a layer does not have is refused by name") {
-  LayerSpec layer = spec_of(model(false)).common();
+  LayerSpec layer = spec_of(tiny_model(false)).common();
   layer.linears.pop_back();
   layer.norms.pop_back();
   CHECK_THROWS_WITH(layer.linear(LinearId::kDown), "the layer has no linear down");

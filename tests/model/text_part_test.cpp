@@ -4,18 +4,17 @@
 #include <optional>
 #include <string>
 
+#include "model/config_texts.h"
 #include "strata/base/error.h"
 #include "strata/model/config.h"
 #include "support/catch.h"
 
-namespace strata {
+namespace strata::test {
 namespace {
 
-LlamaConfig parse(const std::string& text) { return parse_llama_config(text, "config.json"); }
-
 /// Returns a config.json of the class and type with this text_config, and `more` beside it.
-std::string text_of(const std::string& model_class, const std::string& type,
-                    const std::string& text_config, const std::string& more = "") {
+std::string multimodal_text(const std::string& model_class, const std::string& type,
+                            const std::string& text_config, const std::string& more = "") {
   return R"({"architectures": [")" + model_class + R"("], "model_type": ")" + type +
          R"(", "vision_config": {"hidden_size": 32}, "eos_token_id": [1, 106], )" + more +
          R"("text_config": )" + text_config + "}";
@@ -25,12 +24,12 @@ std::string text_of(const std::string& model_class, const std::string& type,
 
 TEST_CASE("the text part of a Gemma 3 is read with the defaults of its class") {
   const auto file = [](const std::string& more, const std::string& beside = "") {
-    return text_of("Gemma3ForConditionalGeneration", "gemma3",
-                   R"({"hidden_size": 64, "intermediate_size": 40, "num_hidden_layers": 7,
+    return multimodal_text("Gemma3ForConditionalGeneration", "gemma3",
+                           R"({"hidden_size": 64, "intermediate_size": 40, "num_hidden_layers": 7,
                        "model_type": "gemma3_text", "sliding_window": 16,
                        "rope_scaling": {"factor": 8.0, "rope_type": "linear"})" +
-                       more + "}",
-                   beside);
+                               more + "}",
+                           beside);
   };
   const LlamaConfig c = parse(file(""));
   CHECK(c.model_type == ModelType::kGemma3);
@@ -51,18 +50,18 @@ TEST_CASE("the text part of a Gemma 3 is read with the defaults of its class") {
   CHECK_THROWS_WITH(
       parse(file(R"(, "tie_word_embeddings": true)", R"("tie_word_embeddings": false, )")),
       ContainsSubstring("tie_word_embeddings: is false, but that of text_config"));
-  CHECK_THROWS_WITH(parse(text_of("Gemma3ForConditionalGeneration", "gemma3", "null")),
+  CHECK_THROWS_WITH(parse(multimodal_text("Gemma3ForConditionalGeneration", "gemma3", "null")),
                     ContainsSubstring("text_config: expected an object"));
 }
 
 TEST_CASE("the text part of a newer Mistral is read if it is a Mistral or a Ministral 3") {
   const auto file = [](const std::string& type) {
-    return text_of("Mistral3ForConditionalGeneration", "mistral3",
-                   R"({"hidden_size": 64, "intermediate_size": 40, "num_hidden_layers": 2,
+    return multimodal_text("Mistral3ForConditionalGeneration", "mistral3",
+                           R"({"hidden_size": 64, "intermediate_size": 40, "num_hidden_layers": 2,
                        "vocab_size": 100, "num_attention_heads": 8, "sliding_window": null,
                        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
                        "model_type": ")" +
-                       type + "\"}");
+                               type + "\"}");
   };
   CHECK(parse(file("mistral")).model_type == ModelType::kMistral);
   const LlamaConfig third = parse(file("ministral3"));
@@ -73,4 +72,4 @@ TEST_CASE("the text part of a newer Mistral is read if it is a Mistral or a Mini
   CHECK_THROWS_WITH(parse(file("mistral4")), ContainsSubstring("model_type \"mistral4\""));
 }
 
-}  // namespace strata
+}  // namespace strata::test

@@ -22,7 +22,7 @@
 namespace strata::test {
 namespace {
 
-constexpr std::array kCudaTypes{DType::kF32, DType::kBF16};
+constexpr std::array kAttentionTypes{DType::kF32, DType::kBF16};
 
 Backend cuda_backend(AttentionKernels kernels) {
   return make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = kernels});
@@ -44,7 +44,7 @@ struct Contestant {
 using Contestants = std::deque<Contestant>;
 
 /// Runs the checks with the kernels for this device and with the portable ones.
-void on_cuda(const std::function<void(OpRunner&)>& checks, int runs = 1) {
+void with_attention_kernels(const std::function<void(OpRunner&)>& checks, int runs = 1) {
   if (!cuda_available()) {
     WARN("skipped: this program has no CUDA backend, or there is no device");
     return;
@@ -211,7 +211,7 @@ struct Results {
   std::vector<double> o, lse, dq, dk, dv;
 };
 
-double dot(const double* a, const double* b, std::int64_t n) {
+double unrolled_dot(const double* a, const double* b, std::int64_t n) {
   std::array<double, 8> sums{};  // independent, so that they are added at full speed
   for (std::int64_t i = 0; i < n; ++i) sums[static_cast<std::size_t>(i % 8)] += a[i] * b[i];
   double sum = 0;
@@ -251,7 +251,7 @@ class HeadPass {
     std::vector<double> scores;
     std::vector<double> slopes;  // of capped scores
     for (std::int64_t key = begin; key <= token; ++key) {
-      const double score = p_.scale * dot(&p_.q[at], &p_.k[p_.at_key(key, head)], d);
+      const double score = p_.scale * unrolled_dot(&p_.q[at], &p_.k[p_.at_key(key, head)], d);
       const double bent = p_.score_cap > 0 ? std::tanh(score / p_.score_cap) : 0;
       scores.push_back(p_.score_cap > 0 ? p_.score_cap * bent : score);
       slopes.push_back(1 - bent * bent);
@@ -271,12 +271,12 @@ class HeadPass {
       r_.o[at + i] = round_(r_.o[at + i] / sum);
       o[i] = through_bf16(o[i] / sum);
     }
-    const double delta = dot(&p_.d_o[at], o.data(), d);
+    const double delta = unrolled_dot(&p_.d_o[at], o.data(), d);
     for (std::int64_t key = begin; key <= token; ++key) {
       const std::size_t k = p_.at_key(key, head);
       const auto of_key = static_cast<std::size_t>(key * d);
       const double weight = std::exp(scores[static_cast<std::size_t>(key - begin)] - lse);
-      const double d_score = round_(weight * (dot(&p_.d_o[at], &p_.v[k], d) - delta) *
+      const double d_score = round_(weight * (unrolled_dot(&p_.d_o[at], &p_.v[k], d) - delta) *
                                     slopes[static_cast<std::size_t>(key - begin)]);
       add_scaled(&dv[of_key], round_(weight), &p_.d_o[at], d);
       add_scaled(&dk[of_key], p_.scale * d_score, &p_.q[at], d);
@@ -457,8 +457,8 @@ Results any_results(const Problem& p) {
 constexpr int kRepeats = 100;
 
 TEST_CASE("attention on cuda follows the formula for every kind of segment", "[cuda]") {
-  on_cuda([](OpRunner& runner) {
-    for (const DType dtype : kCudaTypes) {
+  with_attention_kernels([](OpRunner& runner) {
+    for (const DType dtype : kAttentionTypes) {
       for (const AttentionCase& c : attention_cases(cuda_head_dims())) check_both(runner, dtype, c);
     }
   });
@@ -548,7 +548,7 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows where scores are capp
 }
 
 TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
-  on_cuda(
+  with_attention_kernels(
       [](OpRunner& runner) {
         for (const std::int64_t head_dim : {64, 128, 256}) {
           const Problem documents =
@@ -564,7 +564,7 @@ TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
 }
 
 TEST_CASE("attention on cuda has the same bits whatever room a table of documents has", "[cuda]") {
-  on_cuda([](OpRunner& runner) {
+  with_attention_kernels([](OpRunner& runner) {
     for (const std::int64_t head_dim : {64, 96, 128, 256}) {
       const Problem packed =
           Problem::of_documents({1, 200, 77, 3, 150, 64, 5}, {8, 2, head_dim}).with_rotation();
@@ -581,7 +581,7 @@ TEST_CASE("attention on cuda has the same bits whatever room a table of document
 }
 
 TEST_CASE("attention on cuda refuses what it has no kernel for, by name", "[cuda]") {
-  on_cuda([](OpRunner& runner) {
+  with_attention_kernels([](OpRunner& runner) {
     const auto forward = [&](DType dtype, std::int64_t head_dim, double scale) {
       const Shape shape{2, 1, head_dim};
       const std::vector<double> values(static_cast<std::size_t>(shape.elements()), 1.0);

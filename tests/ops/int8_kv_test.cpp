@@ -80,10 +80,10 @@ TEST_CASE("attention to int8 is as far from the exact one as rounding to levels 
           "[ops]") {
   Backend backend = make_backend(BackendKind::kCpu, {.device = {}, .threads = 2});
   OpRunner runner(backend);
-  constexpr DType kF64 = DType::kF64;
-  const Values q = random_values(1, kHeads * kWidth, kF64);
-  Values k = random_values(2, kKeys * kKvHeads * kWidth, kF64);
-  const Values v = random_values(3, kKeys * kKvHeads * kWidth, kF64);
+  constexpr DType kExact = DType::kF64;
+  const Values q = random_values(1, kHeads * kWidth, kExact);
+  Values k = random_values(2, kKeys * kKvHeads * kWidth, kExact);
+  const Values v = random_values(3, kKeys * kKvHeads * kWidth, kExact);
   // One head is much larger than the other, which must not lose by it.
   for (std::int64_t j = 0; j < kKeys; ++j) {
     for (std::int64_t d = 0; d < kWidth; ++d)
@@ -97,13 +97,13 @@ TEST_CASE("attention to int8 is as far from the exact one as rounding to levels 
                      .v_scale = runner.output(DType::kF32, scales)};
   Values rows;
   for (std::int64_t j = 0; j < kKeys; ++j) rows.push_back(static_cast<double>(j));
-  runner.run(AppendInt8Kv{.k = runner.upload(k, kF64, shape),
-                          .v = runner.upload(v, kF64, shape),
+  runner.run(AppendInt8Kv{.k = runner.upload(k, kExact, shape),
+                          .v = runner.upload(v, kExact, shape),
                           .rows = runner.upload(rows, DType::kI32, {kKeys}),
                           .cache = cache});
-  const TensorView o = runner.output(kF64, {1, kHeads, kWidth});
+  const TensorView o = runner.output(kExact, {1, kHeads, kWidth});
   runner.run(
-      AttendInt8Kv{.q = runner.upload(q, kF64, {1, kHeads, kWidth}),
+      AttendInt8Kv{.q = runner.upload(q, kExact, {1, kHeads, kWidth}),
                    .cache = cache,
                    .segments = runner.upload({0, 0, 1, kKeys, kKeys - 1}, DType::kI32, {1, 5}),
                    .o = o,

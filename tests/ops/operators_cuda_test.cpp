@@ -41,7 +41,7 @@ const std::vector<RowsCase> kModelRows{
     {9, 2048},      {257, 4096},         {6, 5120, 0, true}, {5, 8192},  {3, 11008},   {4, 5000, 8},
     {3, 13824, 16}, {2, 16384, 0, true}, {2, 16392},         {2, 28672}, {3, 14336, 1}};
 
-void with_rows(const std::function<Outputs(OpRunner&, DType, const RowsCase&)>& check) {
+void with_cuda_rows(const std::function<Outputs(OpRunner&, DType, const RowsCase&)>& check) {
   on_cuda([&](OpRunner& runner) {
     std::vector<RowsCase> cases = rows_cases();
     cases.insert(cases.end(), kModelRows.begin(), kModelRows.end());
@@ -54,7 +54,7 @@ void with_rows(const std::function<Outputs(OpRunner&, DType, const RowsCase&)>& 
   });
 }
 
-void with_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
+void with_cuda_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
   on_cuda([&](OpRunner& runner) {
     std::vector<std::int64_t> sizes = flat_sizes();
     sizes.push_back(std::int64_t{1} << 20);
@@ -76,22 +76,24 @@ TEST_CASE("cross entropy on cuda in f32 gives probabilities to their last bits",
   });
 }
 
-TEST_CASE("residual add on cuda rounds each sum once", "[cuda]") { with_rows(check_residual_add); }
+TEST_CASE("residual add on cuda rounds each sum once", "[cuda]") {
+  with_cuda_rows(check_residual_add);
+}
 
 TEST_CASE("a smooth cap on cuda follows the formula, forward and backward", "[cuda]") {
-  with_rows(check_soft_cap);
+  with_cuda_rows(check_soft_cap);
 }
 
 TEST_CASE("dropout on cuda drops what its mask says, with and without what is added", "[cuda]") {
   for (const bool adds : {false, true}) {
-    with_rows([=](OpRunner& r, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& r, DType dtype, const RowsCase& c) {
       return check_dropout(r, dtype, c, adds);
     });
   }
 }
 
 TEST_CASE("a bias on cuda is added with one rounding, and its gradient sums rows", "[cuda]") {
-  with_rows(check_bias);
+  with_cuda_rows(check_bias);
   on_cuda([](OpRunner& runner) {
     // More rows than runs of rows, so that the warps of a block have several each.
     for (const DType dtype : kCudaTypes) {
@@ -105,7 +107,7 @@ TEST_CASE("a bias on cuda is added with one rounding, and its gradient sums rows
 
 TEST_CASE("swiglu on cuda follows the formula", "[cuda]") {
   for (const Activation activation : kAllActivations) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
       return check_swiglu(runner, dtype, c, activation);
     });
   }
@@ -114,12 +116,12 @@ TEST_CASE("swiglu on cuda follows the formula", "[cuda]") {
 TEST_CASE("rmsnorm on cuda follows the formula", "[cuda]") {
   for (const bool residual : {false, true}) {
     for (const double offset : {0.0, 1.0}) {
-      with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
         return check_rmsnorm_forward(runner, dtype, c, residual, offset);
       });
     }
     for (const double offset : {0.0, 1.0}) {
-      with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
         return check_rmsnorm_backward(runner, dtype, c, residual, offset);
       });
     }
@@ -128,7 +130,7 @@ TEST_CASE("rmsnorm on cuda follows the formula", "[cuda]") {
 
 TEST_CASE("cross entropy on cuda gives loss, lse and gradient at any vocabulary", "[cuda]") {
   for (const bool gradient : {false, true}) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
       return check_cross_entropy(runner, dtype, c, gradient);
     });
     on_cuda([=](OpRunner& runner) {
@@ -147,7 +149,7 @@ TEST_CASE("cross entropy on cuda gives loss, lse and gradient at any vocabulary"
 }
 
 TEST_CASE("cross entropy on cuda takes a scale for each row", "[cuda]") {
-  with_rows(check_scaled_cross_entropy);
+  with_cuda_rows(check_scaled_cross_entropy);
   on_cuda([](OpRunner& runner) {
     for (const RowsCase& c : {RowsCase{9, 50257, 0, true}, RowsCase{600, 4096, 0, true},
                               RowsCase{5, 128256, 0, true}, RowsCase{3, 300000, 0, true}}) {
@@ -168,7 +170,7 @@ TEST_CASE("losses of preference pairs on cuda follow the papers", "[cuda]") {
 }
 
 TEST_CASE("rows as int8 on cuda have the bits of the definition", "[cuda]") {
-  with_rows(check_quantize);
+  with_cuda_rows(check_quantize);
 }
 
 TEST_CASE("weights of 4 bits on cuda have the bits of the definition", "[cuda]") {
@@ -198,7 +200,7 @@ TEST_CASE("rows as int8 on cuda and on the cpu are the same", "[cuda]") {
 }
 
 TEST_CASE("rows and columns as e4m3 on cuda have the bits of the definition", "[cuda][fp8]") {
-  with_rows(check_quantize_fp8);
+  with_cuda_rows(check_quantize_fp8);
 }
 
 TEST_CASE("codes in e4m3 on cuda are transposed to the largest scale", "[cuda][fp8]") {
@@ -216,7 +218,7 @@ TEST_CASE("codes in e4m3 on cuda are transposed to the largest scale", "[cuda][f
 }
 
 TEST_CASE("what rounding to e4m3 has lost is counted exactly on cuda", "[cuda][fp8]") {
-  with_rows(check_count_fp8);
+  with_cuda_rows(check_count_fp8);
 }
 
 TEST_CASE("columns as e4m3 on cuda have the bits of the definition at tall sizes", "[cuda][fp8]") {
@@ -234,10 +236,10 @@ TEST_CASE("columns as e4m3 on cuda have the bits of the definition at tall sizes
 TEST_CASE("norms and swiglu in e4m3 on cuda have the bits of their rounded outputs",
           "[cuda][fp8]") {
   for (const bool with_y : {false, true}) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
       return check_rmsnorm_fp8(runner, dtype, c, with_y);
     });
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
       return check_swiglu_fp8(runner, dtype, c, with_y);
     });
   }
@@ -246,11 +248,11 @@ TEST_CASE("norms and swiglu in e4m3 on cuda have the bits of their rounded outpu
 TEST_CASE("gradients of norms and swiglu in e4m3 on cuda have the bits of the rounded ones",
           "[cuda][fp8]") {
   for (const bool residual : {false, true}) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
       return check_rmsnorm_backward_fp8(runner, dtype, c, residual);
     });
   }
-  with_rows(check_swiglu_backward_fp8);
+  with_cuda_rows(check_swiglu_backward_fp8);
 }
 
 TEST_CASE("matmul of e4m3 on cuda is near that of the rounded numbers", "[cuda][fp8]") {
@@ -308,7 +310,7 @@ TEST_CASE("int8 keys and values on cuda have the bits of the definition", "[cuda
 
 TEST_CASE("embedding on cuda gathers rows and adds their gradients", "[cuda]") {
   for (const double scale : {1.0, 7.3}) {
-    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+    with_cuda_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
       return check_embedding(runner, dtype, c, scale);
     });
   }
@@ -381,27 +383,27 @@ TEST_CASE("heads on cuda are normalised and turned at once with the bits of both
 }
 
 TEST_CASE("accumulate on cuda adds in f32", "[cuda]") {
-  with_sizes([](OpRunner& r, std::int64_t n) { return check_accumulate(r, DType::kF32, n); });
+  with_cuda_sizes([](OpRunner& r, std::int64_t n) { return check_accumulate(r, DType::kF32, n); });
 }
 
 TEST_CASE("casts on cuda round once to nearest even", "[cuda]") {
   for (const DType from : kCudaTypes) {
     for (const DType to : kCudaTypes) {
-      with_sizes([=](OpRunner& r, std::int64_t n) { return check_cast(r, from, to, n); });
+      with_cuda_sizes([=](OpRunner& r, std::int64_t n) { return check_cast(r, from, to, n); });
     }
   }
-  with_sizes([](OpRunner& r, std::int64_t n) { return check_copy(r, n); });
+  with_cuda_sizes([](OpRunner& r, std::int64_t n) { return check_copy(r, n); });
 }
 
 TEST_CASE("fill on cuda sets every element", "[cuda]") {
   for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kI32}) {
-    with_sizes([=](OpRunner& r, std::int64_t n) { return check_fill(r, dtype, n); });
+    with_cuda_sizes([=](OpRunner& r, std::int64_t n) { return check_fill(r, dtype, n); });
   }
 }
 
 TEST_CASE("squared norm on cuda has the bits of the definition", "[cuda]") {
   for (const DType dtype : kCudaTypes) {
-    with_sizes([=](OpRunner& r, std::int64_t n) { return check_squared_norm(r, dtype, n); });
+    with_cuda_sizes([=](OpRunner& r, std::int64_t n) { return check_squared_norm(r, dtype, n); });
   }
 }
 
@@ -415,7 +417,7 @@ TEST_CASE("squared norms of extreme numbers on cuda have the bits of the definit
 
 TEST_CASE("a cast with squared norm on cuda has the bits of the definition", "[cuda]") {
   for (const DType to : kCudaTypes) {
-    with_sizes([=](OpRunner& r, std::int64_t n) {
+    with_cuda_sizes([=](OpRunner& r, std::int64_t n) {
       return check_cast_squared_norm(r, DType::kF32, to, n);
     });
   }

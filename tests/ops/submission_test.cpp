@@ -16,11 +16,8 @@
 namespace strata::test {
 namespace {
 
-constexpr DType kBF16 = DType::kBF16;
-constexpr DType kF32 = DType::kF32;
-
 /// A view that looks real; nothing is read behind it.
-TensorView view(DType dtype, const Shape& shape) {
+TensorView shaped_view(DType dtype, const Shape& shape) {
   static std::byte somewhere;
   return {&somewhere, dtype, shape};
 }
@@ -49,12 +46,12 @@ struct Machine {
   Stream& compute;
 };
 
-const AttentionForward kAttention{.q = view(kBF16, {8, 4, 64}),
-                                  .k = view(kBF16, {8, 2, 64}),
-                                  .v = view(kBF16, {8, 2, 64}),
+const AttentionForward kAttention{.q = shaped_view(DType::kBF16, {8, 4, 64}),
+                                  .k = shaped_view(DType::kBF16, {8, 2, 64}),
+                                  .v = shaped_view(DType::kBF16, {8, 2, 64}),
                                   .segments = {.table = {}, .uniform_length = 4},
-                                  .o = view(kBF16, {8, 4, 64}),
-                                  .lse = view(kF32, {4, 8})};
+                                  .o = shaped_view(DType::kBF16, {8, 4, 64}),
+                                  .lse = shaped_view(DType::kF32, {4, 8})};
 
 /// Counts what every operator takes to submit, and hands it on.
 class CountedKernels final : public PassedOnKernels {
@@ -162,7 +159,7 @@ TEST_CASE("attention with a window costs what its pairs cost", "[ops]") {
   const double whole = op.cost().flops;
   op.window = 4;
   CHECK(op.cost().flops == whole * 6 / 8);  // 8^2 - 4^2 of 8^2 pairs
-  op.segments = {.table = view(DType::kI32, {8, 5}), .pairs = 80};
+  op.segments = {.table = shaped_view(DType::kI32, {8, 5}), .pairs = 80};
   CHECK(op.cost().flops == 4.0 * (8 * 4) * (4 * 64));  // 4 keys for each of 8 queries
   op.window = std::numeric_limits<std::int64_t>::max();
   CHECK(op.cost().flops == 4.0 * static_cast<double>(op.segments.pairs) * (4 * 64));

@@ -12,8 +12,7 @@
 namespace strata::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using Limits = std::numeric_limits<double>;
 
 double uniform(std::uint64_t index) {
   return static_cast<double>(random_bits(1, 2, index) >> 11) * 0x1p-53;
@@ -68,9 +67,9 @@ TEST_CASE("what was long ago does not count") {
 }
 
 TEST_CASE("numbers that are not finite are bad, whatever the limits and however few the steps") {
-  CHECK_THAT(what_is_bad(kNan, 1, {}, {}), ContainsSubstring("loss is nan"));
-  CHECK_THAT(what_is_bad(kInfinity, 1, {}, {}), ContainsSubstring("loss is inf"));
-  CHECK_THAT(what_is_bad(3, kInfinity, {}, {}), ContainsSubstring("gradient norm is inf"));
+  CHECK_THAT(what_is_bad(Limits::quiet_NaN(), 1, {}, {}), ContainsSubstring("loss is nan"));
+  CHECK_THAT(what_is_bad(Limits::infinity(), 1, {}, {}), ContainsSubstring("loss is inf"));
+  CHECK_THAT(what_is_bad(3, Limits::infinity(), {}, {}), ContainsSubstring("gradient norm is inf"));
   CHECK(what_is_bad(3e30, 1e30, usual(1000), {}) == "");
 }
 

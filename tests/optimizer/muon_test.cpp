@@ -23,7 +23,7 @@ namespace strata::test {
 namespace {
 
 constexpr double kLr = 0.02;
-constexpr double kDecay = 0.1;
+constexpr double kMuonDecay = 0.1;
 constexpr double kMomentum = 0.95;
 constexpr double kClip = 1;
 
@@ -102,7 +102,7 @@ struct Tensor {
   [[nodiscard]] bool is_matrix() const { return name.ends_with("_proj.weight"); }
   [[nodiscard]] double lr() const { return name.ends_with(".k_proj.weight") ? kLr / 2 : kLr; }
   [[nodiscard]] double decay() const {
-    return name.find("norm") != std::string::npos || name.ends_with(".bias") ? 0 : kDecay;
+    return name.find("norm") != std::string::npos || name.ends_with(".bias") ? 0 : kMuonDecay;
   }
   [[nodiscard]] std::vector<double> part_of(const std::vector<double>& block_values) const {
     const auto first = block_values.begin() + begin;
@@ -140,16 +140,16 @@ OptimizerOptions muon_options() {
   OptimizerOptions options;
   options.kind = OptimizerKind::kMuon;
   options.muon_momentum = kMomentum;
-  options.weight_decay = kDecay;
+  options.weight_decay = kMuonDecay;
   options.grad_clip = kClip;
   options.lr_factors = {"*.k_proj.weight=0.5"};
   return options;
 }
 
 /// An optimizer alone, whose gradients the test makes.
-class Rig {
+class MuonRig {
  public:
-  explicit Rig(DType dtype)
+  explicit MuonRig(DType dtype)
       : state_(layout_,
                plan_state(layout_, {.compute = dtype,
                                     .gradient = DType::kF32,
@@ -261,7 +261,7 @@ class Rig {
 TEST_CASE("muon updates matrices of layers as wholes and all else as AdamW does") {
   const auto& [dtype, tolerance] = GENERATE(
       table<DType, double>({{DType::kF64, 1e-9}, {DType::kF32, 1e-4}, {DType::kBF16, 0.05}}));
-  Rig rig(dtype);
+  MuonRig rig(dtype);
   std::vector<std::vector<double>> start;
   for (const Tensor& tensor : rig.tensors) start.push_back(tensor.w);
   for (std::int64_t step = 0; step < std::ssize(kSizes); ++step) {

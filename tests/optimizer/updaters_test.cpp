@@ -118,7 +118,7 @@ struct Numbers {
   double lr_factor = 1;
   double decay = 0;
 };
-Numbers numbers_of(const Block& block, std::int64_t element, bool groups) {
+Numbers numbers_at(const Block& block, std::int64_t element, bool groups) {
   const Segment* segment = segment_of(block, element);
   if (segment == nullptr) return {};
   if (!groups) return {.decay = segment->decay ? kDecay : 0.0};
@@ -141,7 +141,7 @@ struct Reference {
     for (std::size_t i = 0; i < w.size(); ++i) {
       const double g = gradient[i] * n.grad_factor;
       const double step = step_of(i, g, n);
-      const Numbers own = numbers_of(block, begin + static_cast<std::int64_t>(i), groups);
+      const Numbers own = numbers_at(block, begin + static_cast<std::int64_t>(i), groups);
       w[i] -= n.lr * own.lr_factor * (own.decay * w[i] + step);
     }
   }

@@ -43,7 +43,7 @@ Setup setup_with(std::optional<KeepLevel> level, std::size_t device_limit) {
   return make_setup(config_of(level), 0, 1, {.device_limit = device_limit});
 }
 
-std::string complaint(std::optional<KeepLevel> level, const Budget& budget) {
+std::string level_complaint(std::optional<KeepLevel> level, const Budget& budget) {
   try {
     (void)make_setup(config_of(level), 0, 1, budget);
   } catch (const OutOfMemory& e) {
@@ -105,12 +105,13 @@ TEST_CASE("a level that is asked for and does not fit is refused with its key") 
   // Two slots for boundaries are the fewest.
   const std::size_t fewest = least_bytes() - (kBoundaries - 2) * kBoundaryBytes;
   const std::size_t limit = fewest + all_cells(kFullBytes);
-  CHECK(complaint(KeepLevel::kFull, {.device_limit = limit}) == "no error");
-  const std::string text = complaint(KeepLevel::kFull, {.device_limit = limit - 1});
+  CHECK(level_complaint(KeepLevel::kFull, {.device_limit = limit}) == "no error");
+  const std::string text = level_complaint(KeepLevel::kFull, {.device_limit = limit - 1});
   CHECK_THAT(text, ContainsSubstring("schedule.activations=auto saves"));
-  CHECK(complaint(std::nullopt, {.device_limit = limit - 1}) == "no error");
-  CHECK_THAT(complaint(KeepLevel::kFull, {.host_limit = least_bytes(), .device_is_host = true}),
-             ContainsSubstring("schedule.activations=auto saves"));
+  CHECK(level_complaint(std::nullopt, {.device_limit = limit - 1}) == "no error");
+  CHECK_THAT(
+      level_complaint(KeepLevel::kFull, {.host_limit = least_bytes(), .device_is_host = true}),
+      ContainsSubstring("schedule.activations=auto saves"));
 }
 
 TEST_CASE("without a limit of its own the cpu keeps nothing") {

@@ -41,7 +41,7 @@ TuneSpace space_of(const TuneRequest& request, int ranks = 1) {
   return tune_space(load_tune_model(request), request, ranks);
 }
 
-std::string complaint(const TuneRequest& request, int ranks = 1) {
+std::string space_complaint(const TuneRequest& request, int ranks = 1) {
   try {
     (void)space_of(request, ranks);
   } catch (const ConfigError& e) {
@@ -174,19 +174,20 @@ TEST_CASE("keys of the optimizer that are given are not searched unless they are
 TEST_CASE("tokens that make no step, and keys that nobody searches, are refused with a remedy") {
   const ScratchFolder folder;
   const std::string model = write_model(folder, 8192);
-  CHECK_THAT(complaint({.model = model, .tokens = 10000}),
+  CHECK_THAT(space_complaint({.model = model, .tokens = 10000}),
              ContainsSubstring("whole rows of 4096 for each of 1 rank; give 8192 or 12288"));
-  CHECK_THAT(complaint({.model = model, .tokens = 4096}, 2),
+  CHECK_THAT(space_complaint({.model = model, .tokens = 4096}, 2),
              ContainsSubstring("each of 2 ranks; give 8192 or 16384"));
-  CHECK_THAT(complaint({.model = model, .tokens = std::int64_t{1} << 41}),
+  CHECK_THAT(space_complaint({.model = model, .tokens = std::int64_t{1} << 41}),
              ContainsSubstring("1,099,511,627,776 tokens at most"));
-  CHECK_THAT(complaint({.model = model, .tokens = std::int64_t{1} << 33, .sequence_length = 1}),
-             ContainsSubstring("2,147,483,648 rows at most"));
-  CHECK_THAT(complaint({.model = model,
-                        .sets = {"schedule.rows=1048576", "schedule.passes=65536"},
-                        .sequence_length = 64}),
+  CHECK_THAT(
+      space_complaint({.model = model, .tokens = std::int64_t{1} << 33, .sequence_length = 1}),
+      ContainsSubstring("2,147,483,648 rows at most"));
+  CHECK_THAT(space_complaint({.model = model,
+                              .sets = {"schedule.rows=1048576", "schedule.passes=65536"},
+                              .sequence_length = 64}),
              ContainsSubstring("a step of more than 2,147,483,648 rows; lower them"));
-  const std::string unsearched = complaint({.model = model, .allowed = {"optimizer.lr"}});
+  const std::string unsearched = space_complaint({.model = model, .allowed = {"optimizer.lr"}});
   CHECK_THAT(unsearched, ContainsSubstring("--allow: optimizer.lr is not searched"));
   CHECK_THAT(unsearched, ContainsSubstring("schedule.rows, schedule.sub_batches"));
   CHECK_THROWS_AS(load_tune_model({.model = folder.file("nothing")}), IoError);

@@ -19,7 +19,7 @@ using namespace strata;
 
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kMebibyte = 1024.0 * 1024.0;
 constexpr double kLayer = 405e6;  ///< bytes of a layer of a 7B in bf16
 
 KnownRates h200(const RankLayout& layout, const HardwareSection& hardware = {}) {
@@ -78,7 +78,7 @@ double slower_by(std::string_view name, double bytes, int collectives) {
 
 TEST_CASE("collectives within a host take what was measured, within 5 %") {
   const RankLayout eight{.ranks = 8, .on_host = 8};
-  const double sizes[] = {64 * kMiB, 256 * kMiB, 1024 * kMiB};
+  const double sizes[] = {64 * kMebibyte, 256 * kMebibyte, 1024 * kMebibyte};
   const double gathers[] = {218, 298, 337}, sums[] = {224, 295, 326};
   for (std::size_t i = 0; i < std::size(sizes); ++i) {
     CHECK(within(0.05, alone_ms(eight, "all_gather", sizes[i]),

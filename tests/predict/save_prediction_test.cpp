@@ -17,7 +17,6 @@
 namespace {
 
 using namespace strata;
-using test::kNewDevice;
 
 constexpr double kDiskGbs = 1e-3;
 
@@ -29,8 +28,8 @@ RunConfig saving(std::size_t staging) {
   return config;
 }
 
-SavePrediction predicted(const RunConfig& config, double disk_gbs = kDiskGbs) {
-  return predict_save(make_setup(config, 0, 1, {}), kNewDevice, disk_gbs);
+SavePrediction predicted_save(const RunConfig& config, double disk_gbs = kDiskGbs) {
+  return predict_save(make_setup(config, 0, 1, {}), test::kNewDevice, disk_gbs);
 }
 
 /// Returns the bytes of a block's state: weights and low halves of bf16, and moments of f32.
@@ -57,25 +56,25 @@ TEST_CASE("instant steps wait for the disk to write all that is not staged") {
     RunConfig config = saving(0);
     config.optimizer.timing = timing;
     const auto all = static_cast<double>(state_bytes(config));
-    check_near(predicted(config).blocked_s, all / (kDiskGbs * 1e9));
+    check_near(predicted_save(config).blocked_s, all / (kDiskGbs * 1e9));
     // Blocks are staged whole, from the one that is updated last on: the first two are not.
     const ModelLayout layout = make_layout(spec_of(config.model.llama));
     const std::vector<BlockId> order = update_order(make_setup(config, 0, 1, {}).state);
     const std::size_t direct =
         state_bytes(layout.blocks[order[0]]) + state_bytes(layout.blocks[order[1]]);
     config.checkpoint.staging = ByteSize{state_bytes(config) - direct};
-    check_near(predicted(config).blocked_s, static_cast<double>(direct) / (kDiskGbs * 1e9));
+    check_near(predicted_save(config).blocked_s, static_cast<double>(direct) / (kDiskGbs * 1e9));
     config.checkpoint.staging = ByteSize{state_bytes(config)};
-    CHECK(predicted(config).blocked_s < 1e-3 * all / (kDiskGbs * 1e9));
+    CHECK(predicted_save(config).blocked_s < 1e-3 * all / (kDiskGbs * 1e9));
   }
 }
 
 TEST_CASE("a disk that writes within the step that follows holds up nothing") {
   RunConfig config = saving(0);
-  CHECK(predicted(config, 1e9).blocked_s < 1e-3);
-  const double instant_s = predicted(config).blocked_s;
+  CHECK(predicted_save(config, 1e9).blocked_s < 1e-3);
+  const double instant_s = predicted_save(config).blocked_s;
   config.hardware.product_tflops = 1e-5;  // steps of several seconds
-  const double hidden_s = predicted(config).blocked_s;
+  const double hidden_s = predicted_save(config).blocked_s;
   CHECK(hidden_s < 0.6 * instant_s);
 }
 
@@ -84,30 +83,30 @@ TEST_CASE("a save writes its files and copies through host memory and the link")
   const Setup setup = make_setup(config, 0, 1, {});
   const auto files =
       static_cast<double>(make_checkpoint_layout(*setup.model, setup.saves->types).bytes());
-  check_near(predicted(config, 2e-3).write_s, files / 2e6);
-  CHECK(predicted(config).copy_s == 0);
+  check_near(predicted_save(config, 2e-3).write_s, files / 2e6);
+  CHECK(predicted_save(config).copy_s == 0);
   config.checkpoint.staging = ByteSize{state_bytes(config)};
   config.hardware.host_gbs = 0.5;
   const auto all = static_cast<double>(state_bytes(config));
-  check_near(predicted(config).copy_s, 2 * all / 0.5e9);
+  check_near(predicted_save(config).copy_s, 2 * all / 0.5e9);
   config.schedule.resident_units = 10;
   config.hardware.link_gbs = 0.905;  // beside copies the other way: 1 GB/s alone
-  check_near(predicted(config).copy_s, all / 1e9);
+  check_near(predicted_save(config).copy_s, all / 1e9);
 }
 
 TEST_CASE("blocks on the device that are not staged hold up steps too") {
   RunConfig config = saving(0);
   config.schedule.resident_units = 10;
-  CHECK(predicted(config).blocked_s > 0.5 * static_cast<double>(state_bytes(config)) / 1e6);
+  CHECK(predicted_save(config).blocked_s > 0.5 * static_cast<double>(state_bytes(config)) / 1e6);
 }
 
 TEST_CASE("a save is unknown without the rate of the disk, and its writing known without the GPU") {
   RunConfig config = saving(0);
   const Setup setup = make_setup(config, 0, 1, {});
-  CHECK_THAT(predict_save(setup, kNewDevice, std::nullopt).to_string(),
+  CHECK_THAT(predict_save(setup, test::kNewDevice, std::nullopt).to_string(),
              ContainsSubstring("set hardware.disk_gbs"));
   config.hardware.host_gbs.reset();
-  const SavePrediction p = predicted(config);
+  const SavePrediction p = predicted_save(config);
   CHECK(p.write_s > 0);
   CHECK_THAT(p.to_string(), ContainsSubstring("write") && ContainsSubstring("hardware.host_gbs"));
 }

@@ -35,7 +35,7 @@ std::string wrong_tags(const std::string& text) {
   return open.empty() ? "" : "not closed: " + open.back();
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t occurrences(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
     ++found;
@@ -49,7 +49,7 @@ std::string path_of(const std::string& figure) {
   return figure.substr(begin, figure.find('"', begin) - begin);
 }
 
-std::vector<std::string> texts_of(const std::vector<Tick>& ticks) {
+std::vector<std::string> tick_texts(const std::vector<Tick>& ticks) {
   std::vector<std::string> texts;
   for (const Tick& tick : ticks) texts.push_back(tick.text);
   return texts;
@@ -57,13 +57,13 @@ std::vector<std::string> texts_of(const std::vector<Tick>& ticks) {
 
 TEST_CASE("ticks are at round numbers") {
   using Texts = std::vector<std::string>;
-  CHECK(texts_of(linear_ticks(0, 10, 5)) == Texts{"0", "2", "4", "6", "8", "10"});
-  CHECK(texts_of(linear_ticks(-0.25, 0.35, 3)) == Texts{"-0.2", "0", "0.2"});
-  CHECK(texts_of(linear_ticks(0, 30000, 3)) == Texts{"0", "10k", "20k", "30k"});
-  CHECK(texts_of(linear_ticks(0, 3e-4, 3)) == Texts{"0", "0.0001", "0.0002", "0.0003"});
-  CHECK(texts_of(linear_ticks(0, 3e-5, 3)) == Texts{"0", "1e-5", "2e-5", "3e-5"});
-  CHECK(texts_of(log_ticks(0.5, 2000)) == Texts{"1", "10", "100", "1000"});
-  CHECK(texts_of(log_ticks(0.9, 6)) == Texts{"1", "2", "5"});
+  CHECK(tick_texts(linear_ticks(0, 10, 5)) == Texts{"0", "2", "4", "6", "8", "10"});
+  CHECK(tick_texts(linear_ticks(-0.25, 0.35, 3)) == Texts{"-0.2", "0", "0.2"});
+  CHECK(tick_texts(linear_ticks(0, 30000, 3)) == Texts{"0", "10k", "20k", "30k"});
+  CHECK(tick_texts(linear_ticks(0, 3e-4, 3)) == Texts{"0", "0.0001", "0.0002", "0.0003"});
+  CHECK(tick_texts(linear_ticks(0, 3e-5, 3)) == Texts{"0", "1e-5", "2e-5", "3e-5"});
+  CHECK(tick_texts(log_ticks(0.5, 2000)) == Texts{"1", "10", "100", "1000"});
+  CHECK(tick_texts(log_ticks(0.9, 6)) == Texts{"1", "2", "5"});
 }
 
 TEST_CASE("each chart that has data is a figure of its own, well-formed and complete in itself") {
@@ -135,9 +135,9 @@ TEST_CASE("values that no run has are gaps, and figures of them have numbers for
     CHECK_THAT(figure.text, !ContainsSubstring("nan") && !ContainsSubstring("inf"));
     if (figure.name != "grad_norm.svg") continue;
     // The first point, a gap, and the two before the next gap.
-    CHECK(count(figure.text, "<path") == 1);
-    CHECK(count(path_of(figure.text), "M") == 2);
-    CHECK(count(path_of(figure.text), "L") == 1);
+    CHECK(occurrences(figure.text, "<path") == 1);
+    CHECK(occurrences(path_of(figure.text), "M") == 2);
+    CHECK(occurrences(path_of(figure.text), "L") == 1);
   }
   CHECK(log_ticks(1e-140, 1e140).size() <= 9);
   CHECK(linear_ticks(0, least, 5).empty());

@@ -58,7 +58,7 @@ Fp8Counts counted(const std::vector<double>& w, std::int64_t rows, bool twice) {
   return counts;
 }
 
-void check_same(const std::optional<Fp8Loss>& loss, const Fp8Counts& expected) {
+void check_fp8_loss(const std::optional<Fp8Loss>& loss, const Fp8Counts& expected) {
   REQUIRE(loss);
   CHECK(loss->amax == expected.largest);
   CHECK(loss->flushed == (expected.numbers - expected.codes) / expected.numbers);
@@ -89,10 +89,10 @@ TEST_CASE("counts of weights are those of their rounding, in all passes") {
         weights.at("model.layers." + std::to_string(layer) + ".mlp.down_proj.weight");
     for (double& w : down) w = static_cast<double>(Bf16(static_cast<float>(w)));
     const std::int64_t rows = config.model.llama.hidden_size;
-    check_same(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kW),
-               counted(down, rows, false));
-    check_same(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kWTransposed),
-               counted(down, rows, true));
+    check_fp8_loss(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kW),
+                   counted(down, rows, false));
+    check_fp8_loss(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kWTransposed),
+                   counted(down, rows, true));
     CHECK(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kX)->amax > 0);
     CHECK(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kDy)->amax > 0);
     CHECK_FALSE(fp8_loss(counts[0], layer, LinearId::kDown, Fp8Operand::kXColumns));

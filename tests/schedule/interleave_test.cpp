@@ -32,13 +32,13 @@ std::vector<std::size_t> on_lane(const Recorder& r, std::vector<std::size_t> fou
   return found;
 }
 
-constexpr int kManyLayers = WeightStore::kUpdateLead + 4;
+constexpr int kLayersPastLead = WeightStore::kUpdateLead + 4;
 
 /// Two steps, before_use, all layers interleaved.
 RunConfig more_layers_than_lead() {
   RunConfig config = config_of(UpdateTiming::kBeforeUse);
   config.run.steps = 2;
-  config.model.llama.num_hidden_layers = kManyLayers;
+  config.model.llama.num_hidden_layers = kLayersPastLead;
   config.optimizer.interleave = 1;
   config.schedule.weight_slots = 2;
   return config;
@@ -99,7 +99,7 @@ TEST_CASE("state that is updated in forward leaves the link to loads that are be
     REQUIRE(!found.empty());
     return found;
   };
-  for (const int block : {kLead + 1, kManyLayers}) {
+  for (const int block : {kLead + 1, kLayersPastLead}) {
     INFO("block " << block);
     const std::size_t state =
         on_lane(r, r.find("copy", {"update", -1, block, -1}), Lane::kActivationsIn).at(0);

@@ -29,8 +29,8 @@ TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
     const RunResult exact = run_tiny(config);
     // Each backend has its rounding error; the cpu's is measured. One more for chance. A token's
     // loss is f32 in both, and the part of its rounding that has one sign does not average out.
-    constexpr double kRoom = 3;
-    const double limit = kRoom * relative_error(cpu.losses, exact.losses) + std::ldexp(1.0, -24);
+    constexpr double kChance = 3;
+    const double limit = kChance * relative_error(cpu.losses, exact.losses) + std::ldexp(1.0, -24);
     CHECK(relative_error(gpu.losses, cpu.losses) < limit);
     CHECK(gpu.losses.back() != gpu.losses.front());
   }

@@ -196,21 +196,22 @@ const std::vector<std::vector<Share>> kSweeps{{{0, 8}, {1, 3}, {2, 5}},
 
 /// Where things are: units on the device, slots for keys and values, and layers in which tokens
 /// past their prompts attend on the device although they attend on the host in others.
-struct Placement {
+struct SweepPlacement {
   int resident_units = 7;  ///< all
   int kv_slots = 0;
   std::optional<int> fetched_layers{};  ///< absent: none attends on the host
   Products products = Products::kPlain;
 };
-constexpr Placement kPlacements[] = {{.resident_units = 7},
-                                     {.resident_units = 0},
-                                     {.resident_units = 0, .kv_slots = 1},
-                                     {.resident_units = 2, .kv_slots = 4},
-                                     {.resident_units = 0, .kv_slots = 2, .fetched_layers = 0},
-                                     {.resident_units = 0, .kv_slots = 1, .fetched_layers = 1},
-                                     {.resident_units = 3, .kv_slots = 2, .fetched_layers = 3}};
+constexpr SweepPlacement kSweepPlacements[] = {
+    {.resident_units = 7},
+    {.resident_units = 0},
+    {.resident_units = 0, .kv_slots = 1},
+    {.resident_units = 2, .kv_slots = 4},
+    {.resident_units = 0, .kv_slots = 2, .fetched_layers = 0},
+    {.resident_units = 0, .kv_slots = 1, .fetched_layers = 1},
+    {.resident_units = 3, .kv_slots = 2, .fetched_layers = 3}};
 
-GenerationSetup setup_of(const Placement& p) {
+GenerationSetup setup_of(const SweepPlacement& p) {
   return make_generation_setup(deep_model(),
                                {.compute = DType::kF64,
                                 .sequences = 4,
@@ -229,7 +230,7 @@ GenerationSetup setup_of(const Placement& p) {
 
 class Rig {
  public:
-  explicit Rig(const Placement& placement, const LaneOptions& lanes = {})
+  explicit Rig(const SweepPlacement& placement, const LaneOptions& lanes = {})
       : machine(lanes),
         setup_(setup_of(placement)),
         engine(setup_, machine.backend(), *machine.collectives().shard) {
@@ -309,7 +310,7 @@ std::vector<int> units_on(const Rig& rig, Lane lane) {
 TEST_CASE("tokens have the scores of a plain forward, in whatever sweeps and cells they come") {
   for (const Products products : {Products::kPlain, Products::kFp8}) {
     std::vector<Vector> expected;
-    for (Placement placement : kPlacements) {
+    for (SweepPlacement placement : kSweepPlacements) {
       placement.products = products;
       for (const LaneOptions& lanes : all_executions()) {
         Rig rig(placement, lanes);

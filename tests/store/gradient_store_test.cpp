@@ -52,9 +52,9 @@ struct Case {
   int on_host = 0;  ///< ranks of a host, each of which is a replica; 0: all are on one
 };
 
-class Rig {
+class GradientRig {
  public:
-  Rig(const LaneOptions& options, const Case& c, Ranks& ranks)
+  GradientRig(const LaneOptions& options, const Case& c, Ranks& ranks)
       : layout(layout_of(c)),
         machine(options, ranks, c.on_host > 0 ? ShardGroup::kNode : ShardGroup::kAll),
         state(layout, plan_of(c), machine.arenas()),
@@ -231,7 +231,7 @@ TEST_CASE("each gradient arrives once a step, as the sum of all that ranks and p
       run_ranks(
           c.ranks,
           [&](Ranks& group) {
-            Rig rig(options, c, group);
+            GradientRig rig(options, c, group);
             for (int step = 0; step < kSteps; ++step) rig.step(step);
             std::string& text = faults[static_cast<std::size_t>(group.rank())];
             text = rig.fault(kSteps) + rig.machine.race();
@@ -249,14 +249,14 @@ TEST_CASE("sums over passes are rounded once, at the end, on the host and on the
   for (const int device_sums : {0, 5}) {
     const auto self = make_self_ranks();
     const LaneOptions options{.execution = Execution::kShuffled};
-    Rig rig(options,
-            {.name = "",
-             .choices = {.compute = DType::kF32,
-                         .gradient = DType::kBF16,
-                         .passes = 3,
-                         .device_sums = device_sums},
-             .tied = false},
-            *self);
+    GradientRig rig(options,
+                    {.name = "",
+                     .choices = {.compute = DType::kF32,
+                                 .gradient = DType::kBF16,
+                                 .passes = 3,
+                                 .device_sums = device_sums},
+                     .tied = false},
+                    *self);
     const BlockId block(2);
     std::vector<Arrival> arrivals;
     // The last place of bf16 is 2^-7 here: it keeps neither part alone beside 1, but both together.
@@ -278,11 +278,11 @@ TEST_CASE("sums over passes are rounded once, at the end, on the host and on the
 TEST_CASE(
     "a gradient is refused while every slot of the ring is in use, and then takes a free one") {
   const auto self = make_self_ranks();
-  Rig rig({},
-          {.name = "",
-           .choices = {.compute = DType::kF32, .gradient = DType::kF32, .gradient_ring = 2},
-           .tied = false},
-          *self);
+  GradientRig rig({},
+                  {.name = "",
+                   .choices = {.compute = DType::kF32, .gradient = DType::kF32, .gradient_ring = 2},
+                   .tied = false},
+                  *self);
   const auto send = [&](int unit) { return std::move(rig.send({.unit = unit}).at(0)); };
   rig.gradients.begin_step();
   Arrival third = send(3);
@@ -347,7 +347,7 @@ TEST_CASE("a wait on the way of gradients that is left out is found as a race") 
     run_ranks(
         c.ranks,
         [&](Ranks& group) {
-          Rig rig({.omit_wait = left_out.wait}, c, group);
+          GradientRig rig({.omit_wait = left_out.wait}, c, group);
           rig.step(0);
           rig.step(1);
           rig.machine.device().synchronize();

@@ -68,9 +68,9 @@ std::vector<double> attention(int layer, int group, std::int64_t sequence, std::
 }
 
 /// Goes through layers with a cell for each group: both of its sequences have a token each.
-class Rig {
+class AttentionRig {
  public:
-  explicit Rig(const LaneOptions& options)
+  explicit AttentionRig(const LaneOptions& options)
       : machine(options),
         kv({.layers = kLayers,
             .groups = kGroups,
@@ -179,7 +179,7 @@ TEST_CASE("tokens attend on the host to themselves and all before, which came th
   for (const LaneOptions& options : all_executions()) {
     for (const std::int64_t on_device : {0, 3}) {
       INFO("the first " << on_device << " tokens attend on the device, seed " << options.seed);
-      Rig rig(options);
+      AttentionRig rig(options);
       for (std::int64_t p = 0; p < kLongest; ++p) rig.sweep(p, p >= on_device);
       CHECK(rig.error() < kRounding);
       CHECK(rig.machine.race() == "");
@@ -190,7 +190,7 @@ TEST_CASE("tokens attend on the host to themselves and all before, which came th
 TEST_CASE("what the host adds waits for a fetch of the rows before, and the next fetch for it") {
   using Row = std::vector<double>;
   for (const LaneOptions& options : all_executions()) {
-    Rig rig(options);
+    AttentionRig rig(options);
     Stream& compute = rig.machine.lane(Lane::kCompute);
     std::vector<std::pair<const Row*, Row>> fetched;
     for (int sweep = 0; sweep < 3; ++sweep) {
@@ -225,7 +225,7 @@ TEST_CASE("what the host adds waits for a fetch of the rows before, and the next
 TEST_CASE("a wait on the way to the host and back that is left out is found as a race") {
   for (const WaitFor wait :
        {WaitFor::kFilled, WaitFor::kReuse, WaitFor::kArrived, WaitFor::kTaken}) {
-    Rig rig({.execution = Execution::kEager, .omit_wait = wait});
+    AttentionRig rig({.execution = Execution::kEager, .omit_wait = wait});
     rig.sweep(0, false);
     rig.sweep(0, false);
     rig.sweep(1, true);

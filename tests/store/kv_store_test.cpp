@@ -15,10 +15,10 @@
 namespace strata::test {
 namespace {
 
-constexpr int kLayers = 3;
-constexpr int kGroups = 3;
+constexpr int kKvLayers = 3;
+constexpr int kKvGroups = 3;
 constexpr std::int64_t kRows = 20;  // of two sequences of 10
-constexpr std::int64_t kLongest = 10;
+constexpr std::int64_t kKvLongest = 10;
 
 /// What is in a row: keys or values of a sequence, or of a later one that has the row after it.
 struct RowOf {
@@ -38,8 +38,8 @@ std::vector<double> row_numbers(const RowOf& of, std::int64_t row) {
 }
 
 KvShape shape_of(int slots, int attended_layers = 0) {
-  return {.layers = kLayers,
-          .groups = kGroups,
+  return {.layers = kKvLayers,
+          .groups = kKvGroups,
           .rows = kRows,
           .heads = 2,
           .head_size = 3,
@@ -48,9 +48,9 @@ KvShape shape_of(int slots, int attended_layers = 0) {
           .attended_layers = attended_layers};
 }
 
-class Rig {
+class KvRig {
  public:
-  Rig(const LaneOptions& options, const KvShape& shape)
+  KvRig(const LaneOptions& options, const KvShape& shape)
       : machine(options), kv(shape, machine.arenas()) {}
 
   /// Adds `count` rows to these sequences of the groups in every layer; before that reads what the
@@ -62,14 +62,14 @@ class Rig {
       KvTraffic rows;
       for (const int sequence : sequences) {
         std::int64_t& had = lengths_[{group, sequence}];
-        rows.kept.push_back({sequence * kLongest, had});
-        rows.added.push_back({sequence * kLongest + had, count});
+        rows.kept.push_back({sequence * kKvLongest, had});
+        rows.added.push_back({sequence * kKvLongest + had, count});
         had += count;
       }
       visits.push_back({.group = group, .whole = std::move(rows)});
     }
     kv.begin_sweep(visits);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kKvLayers; ++layer) {
       for (std::size_t i = 0; i < visits.size(); ++i) visit(layer, i, visits[i]);
     }
   }
@@ -120,7 +120,7 @@ class Rig {
 
 /// Some sweeps visit all groups and some leave out one, whose rows stay at home; rows are also
 /// written again at once.
-void run_sweeps(Rig& rig) {
+void run_sweeps(KvRig& rig) {
   rig.sweep({0, 1, 2}, 2);
   for (const int group : {0, 2}) rig.restart(group);
   rig.sweep({0, 1, 2}, 3);
@@ -131,7 +131,7 @@ void run_sweeps(Rig& rig) {
 }
 
 /// Some sweeps have no room for one of the sequences of a group, which waits with its rows.
-void run_sweeps_that_leave_out(Rig& rig) {
+void run_sweeps_that_leave_out(KvRig& rig) {
   rig.sweep({0, 1, 2}, 2);
   rig.sweep({1}, 1, {0});
   rig.sweep({1}, 1);
@@ -145,7 +145,7 @@ TEST_CASE("what sweeps add is there in later ones, through any number of slots")
   for (const LaneOptions& options : all_executions()) {
     for (const int slots : {0, 1, 2, 4, 9}) {
       INFO(slots << " slots, seed " << options.seed);
-      Rig rig(options, shape_of(slots));
+      KvRig rig(options, shape_of(slots));
       run_sweeps(rig);
       CHECK(rig.wrong_rows() == 0);
       CHECK(rig.machine.race() == "");
@@ -156,7 +156,7 @@ TEST_CASE("what sweeps add is there in later ones, through any number of slots")
 TEST_CASE("a sequence that a sweep leaves out has its rows in the next one") {
   for (const int slots : {0, 1, 2, 4, 5, 6, 7, 8, 9}) {
     INFO(slots << " slots");
-    Rig rig({}, shape_of(slots));
+    KvRig rig({}, shape_of(slots));
     run_sweeps_that_leave_out(rig);
     CHECK(rig.wrong_rows() == 0);
   }
@@ -172,25 +172,25 @@ TEST_CASE("only rows that are kept come, and only rows that were added go home")
                         Case{9, 0, 2 * 2 * 5}}) {
     INFO(c.slots << " slots");
     const KvShape shape = shape_of(c.slots);
-    Rig rig({}, shape);
+    KvRig rig({}, shape);
     rig.sweep({0, 1}, 3);
     rig.sweep({0, 1}, 2);
     CHECK(rig.wrong_rows() == 0);
-    CHECK(rig.kv.fetched_bytes() == kLayers * c.fetched * shape.row_bytes());
-    CHECK(rig.kv.sent_bytes() == kLayers * c.sent * shape.row_bytes());
+    CHECK(rig.kv.fetched_bytes() == kKvLayers * c.fetched * shape.row_bytes());
+    CHECK(rig.kv.sent_bytes() == kKvLayers * c.sent * shape.row_bytes());
   }
 }
 
 TEST_CASE("layers that attend at home fetch what prompts see alone, and nothing goes home") {
   const KvShape shape = shape_of(2, 2);
-  Rig rig({}, shape);
+  KvRig rig({}, shape);
   rig.kv.begin_sweep(
       {{.group = 0, .whole = {.kept = {{0, 2}}, .added = {{2, 1}}, .kept_elsewhere = {{8, 5}}}},
        {.group = 1, .whole = {.kept = {}, .added = {}, .kept_elsewhere = {{0, 4}}}}});
   Stream& compute = rig.machine.lane(Lane::kCompute);
   std::size_t rows = 0;
   int fetching = 0;
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kKvLayers; ++layer) {
     const bool at_home = shape.attended_at_home(layer);
     fetching += at_home ? 0 : 1;
     for (const std::size_t visit : {0, 1}) {
@@ -205,7 +205,7 @@ TEST_CASE("layers that attend at home fetch what prompts see alone, and nothing 
 }
 
 TEST_CASE("a visit out of turn is refused, and one for which no slot is free") {
-  Rig rig({}, shape_of(1));
+  KvRig rig({}, shape_of(1));
   Stream& compute = rig.machine.lane(Lane::kCompute);
   const std::vector<KvRows> first{{0, 1}};
   rig.kv.begin_sweep({{.group = 0, .whole = {.kept = {}, .added = first, .kept_elsewhere = {}}},
@@ -217,7 +217,7 @@ TEST_CASE("a visit out of turn is refused, and one for which no slot is free") {
 
 TEST_CASE("a wait on the way of keys and values that is left out is found as a race") {
   for (const WaitFor wait : {WaitFor::kFilled, WaitFor::kReuse}) {
-    Rig rig({.execution = Execution::kEager, .omit_wait = wait}, shape_of(2));
+    KvRig rig({.execution = Execution::kEager, .omit_wait = wait}, shape_of(2));
     run_sweeps(rig);
     INFO("left out: " << std::string(name_of(wait)));
     CHECK(rig.machine.race() != "");

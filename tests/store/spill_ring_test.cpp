@@ -35,8 +35,8 @@ class ComplementForm final : public HomeForm {
   [[nodiscard]] bool lossy() const override { return true; }
 };
 
-struct Rig {
-  explicit Rig(int slots, int things, std::unique_ptr<HomeForm> form, int homeless = 0) {
+struct SpillRig {
+  explicit SpillRig(int slots, int things, std::unique_ptr<HomeForm> form, int homeless = 0) {
     BackendOptions options;
     options.device.execution = Execution::kShuffled;
     backend = make_backend(BackendKind::kCpu, options);
@@ -74,7 +74,7 @@ TEST_CASE(
     "in a lossy form the first read is what was written and every later one comes from home") {
   for (const int slots : {4, 5, 8}) {
     INFO(slots << " slots");
-    Rig rig(slots, 3, std::make_unique<ComplementForm>());
+    SpillRig rig(slots, 3, std::make_unique<ComplementForm>());
     rig.ring->begin_pass({0, 1, 2, 2, 1, 0});
     for (int i = 0; i < 3; ++i) rig.produce(i);
     for (int i = 0; i < 3; ++i) CHECK(rig.read(i) == i);
@@ -85,20 +85,20 @@ TEST_CASE(
 }
 
 TEST_CASE("what is read once, from its slot, is not sent home in a lossy form") {
-  Rig rig(3, 3, std::make_unique<ComplementForm>());
+  SpillRig rig(3, 3, std::make_unique<ComplementForm>());
   rig.ring->begin_pass({0, 1, 2, 1});
   for (int i = 0; i < 3; ++i) rig.produce(i);
   CHECK(rig.ring->spilled_bytes() == kBytes);
 }
 
 TEST_CASE("content that is still needed and has no home is never given up") {
-  Rig homeless(2, 3, std::make_unique<ExactForm>(), 3);
+  SpillRig homeless(2, 3, std::make_unique<ExactForm>(), 3);
   homeless.ring->begin_pass({0, 1, 2});
   homeless.produce(0);
   homeless.produce(1);
   CHECK_THROWS_AS(homeless.ring->produce(2, homeless.compute()), std::logic_error);
   // Written content that forward has yet to read has no home in a lossy form.
-  Rig lossy(2, 3, std::make_unique<ComplementForm>());
+  SpillRig lossy(2, 3, std::make_unique<ComplementForm>());
   lossy.ring->begin_pass({0, 1, 2, 2, 1, 0});
   lossy.produce(0);
   lossy.produce(1);
@@ -106,7 +106,7 @@ TEST_CASE("content that is still needed and has no home is never given up") {
 }
 
 TEST_CASE("reads that were not planned, and of what was not written, are refused") {
-  Rig rig(2, 3, std::make_unique<ExactForm>());
+  SpillRig rig(2, 3, std::make_unique<ExactForm>());
   rig.ring->begin_pass({0, 1});
   rig.produce(0);
   CHECK_THROWS_AS(rig.ring->acquire(1, rig.compute(), {}), std::logic_error);

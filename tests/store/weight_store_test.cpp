@@ -39,10 +39,10 @@ std::vector<double> numbers(BlockId block, std::int64_t first, std::int64_t coun
   return all;
 }
 
-class Rig {
+class WeightRig {
  public:
-  Rig(const LaneOptions& options, Ranks& ranks, int slots, int resident_units = 0,
-      bool embedding_at_home = false)
+  WeightRig(const LaneOptions& options, Ranks& ranks, int slots, int resident_units = 0,
+            bool embedding_at_home = false)
       : machine(options, ranks),
         state(layout, plan(ranks, resident_units, embedding_at_home), machine.arenas()),
         weights(state, *machine.collectives().shard, machine.kernels(), machine.arenas(), slots) {
@@ -153,7 +153,7 @@ TEST_CASE("every unit is read with the weights of its home, however few slots la
   for (const LaneOptions& options : all_executions()) {
     for (const int slots : {1, 2, 3}) {
       const auto self = make_self_ranks();
-      Rig rig(options, *self, slots);
+      WeightRig rig(options, *self, slots);
       rig.pass();
       rig.pass();
       CHECK(rig.wrong_reads() == 0);
@@ -171,7 +171,7 @@ TEST_CASE("ranks have whole units, each shard from the rank that holds it") {
       std::size_t expected = 0;
       run_ranks(ranks, [&](Ranks& group) {
         const auto rank = static_cast<std::size_t>(group.rank());
-        Rig rig(options, group, 2, 2);
+        WeightRig rig(options, group, 2, 2);
         rig.pass();
         wrong[rank] = rig.wrong_reads();
         races[rank] = rig.machine.race();
@@ -189,7 +189,7 @@ TEST_CASE("ranks have whole units, each shard from the rank that holds it") {
 TEST_CASE("weights that are updated are read after the update, from slots and where they live") {
   for (const LaneOptions& options : all_executions()) {
     const auto self = make_self_ranks();
-    Rig rig(options, *self, 3, 2);
+    WeightRig rig(options, *self, 3, 2);
     for (int updates = 1; updates <= 3; ++updates) {
       rig.pass();
       // Some slots keep what they hold.
@@ -205,7 +205,7 @@ TEST_CASE("weights that are updated are read after the update, from slots and wh
 
 TEST_CASE("what is still on the device is loaded again only after an update") {
   const auto self = make_self_ranks();
-  Rig rig({}, *self, 2);
+  WeightRig rig({}, *self, 2);
   const std::vector<UnitId> layers{UnitId(1), UnitId(2), UnitId(3), UnitId(2), UnitId(1)};
   const std::size_t layer = rig.shard_bytes(1);
   rig.pass(layers);
@@ -220,11 +220,11 @@ TEST_CASE("what is still on the device is loaded again only after an update") {
 
 TEST_CASE("weights that live on the device, and an embedding that is read at home, take no slot") {
   const auto self = make_self_ranks();
-  Rig resident({}, *self, 2, 5);
+  WeightRig resident({}, *self, 2, 5);
   resident.pass();
   CHECK(resident.wrong_reads() == 0);
   CHECK(resident.weights.loaded_bytes() == 0);
-  Rig at_home({}, *self, 2, 0, true);
+  WeightRig at_home({}, *self, 2, 0, true);
   at_home.weights.begin_pass({UnitId(0)});
   const UnitLease lease =
       at_home.weights.acquire(UnitId(0), at_home.machine.lane(Lane::kCompute), {});
@@ -270,7 +270,7 @@ TEST_CASE("a load is told of beforehand, and reads what an update that is submit
 
 TEST_CASE("a unit out of turn is refused, and one for which no slot is free") {
   const auto self = make_self_ranks();
-  Rig rig({}, *self, 1);
+  WeightRig rig({}, *self, 1);
   Stream& compute = rig.machine.lane(Lane::kCompute);
   rig.weights.begin_pass({UnitId(1), UnitId(2)});
   const UnitLease first = rig.weights.acquire(UnitId(1), compute, {});
@@ -281,14 +281,14 @@ TEST_CASE("a unit out of turn is refused, and one for which no slot is free") {
 TEST_CASE("a wait on the way of weights that is left out is found as a race") {
   for (const WaitFor wait : {WaitFor::kFilled, WaitFor::kReuse, WaitFor::kUpdated}) {
     const auto self = make_self_ranks();
-    Rig rig({.execution = Execution::kEager, .omit_wait = wait}, *self, 1);
+    WeightRig rig({.execution = Execution::kEager, .omit_wait = wait}, *self, 1);
     rig.pass();
     INFO("left out: " << std::string(name_of(wait)));
     CHECK(rig.machine.race() != "");
   }
   std::string race;
   run_ranks(2, [&](Ranks& group) {
-    Rig rig({.omit_wait = WaitFor::kGathered}, group, 2);
+    WeightRig rig({.omit_wait = WaitFor::kGathered}, group, 2);
     rig.pass();
     rig.machine.device().synchronize();
     if (group.rank() == 0) race = rig.machine.race();

@@ -8,8 +8,9 @@
 namespace strata::test {
 
 /// A model that runs in milliseconds with odd sizes everywhere: 3 layers, grouped-query attention,
-/// heads that do not add up to the width, vocabulary 61.
-[[nodiscard]] inline LlamaConfig tiny_model() {
+/// heads that do not add up to the width, vocabulary 61. If it is `tied`, the head is the
+/// embedding.
+[[nodiscard]] inline LlamaConfig tiny_model(bool tied = false) {
   LlamaConfig m;
   m.vocab_size = 61;
   m.hidden_size = 20;
@@ -19,6 +20,7 @@ namespace strata::test {
   m.num_key_value_heads = 2;
   m.head_dim = 6;
   m.max_position_embeddings = 16;
+  m.tie_word_embeddings = tied;
   m.initializer_range = 0.2;
   return m;
 }

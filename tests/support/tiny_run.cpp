@@ -16,7 +16,7 @@ namespace strata::test {
 namespace {
 
 /// Puts the shards of all ranks together and cuts them into tensors.
-std::map<std::string, std::vector<double>> gather(
+std::map<std::string, std::vector<double>> gather_tensors(
     const TrainingState& state, Ranks& ranks,
     const std::function<std::vector<double>(BlockId block)>& shard_of) {
   std::map<std::string, std::vector<double>> tensors;
@@ -40,12 +40,12 @@ std::map<std::string, std::vector<double>> gather(
 
 std::map<std::string, std::vector<double>> gather_weights(const TrainingState& state,
                                                           Ranks& ranks) {
-  return gather(state, ranks, [&](BlockId block) { return state.master(block); });
+  return gather_tensors(state, ranks, [&](BlockId block) { return state.master(block); });
 }
 
 std::map<std::string, std::vector<double>> gather_gradients(const TrainingState& state,
                                                             Ranks& ranks) {
-  return gather(state, ranks, [&](BlockId block) { return state.gradient(block); });
+  return gather_tensors(state, ranks, [&](BlockId block) { return state.gradient(block); });
 }
 
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks,

@@ -41,7 +41,7 @@ std::map<std::string, std::string> texts_of(const ExtendedTokenizer& extended) {
   return texts;
 }
 
-std::string refusal_of(const std::string& tokenizer, const Tokens& tokens) {
+std::string refusal_of_added(const std::string& tokenizer, const Tokens& tokens) {
   try {
     static_cast<void>(add_special_tokens(tokenizer, tokens));
   } catch (const ConfigError& error) {
@@ -118,7 +118,7 @@ TEST_CASE("a text of the vocabulary keeps its id, and an added token stays as it
   const auto made = Tokenizer::load(folder.file("new"));
   CHECK(made->is_special(word));
   CHECK_FALSE(made->is_special(603));
-  CHECK_THAT(refusal_of(base, {"<tool>", "<s>"}),
+  CHECK_THAT(refusal_of_added(base, {"<tool>", "<s>"}),
              ContainsSubstring("tokenizer.json: has all of these tokens"));
 }
 
@@ -188,17 +188,18 @@ TEST_CASE("tokens are found in the file by their meaning, not by how it is writt
 TEST_CASE("tokens that cannot be added are refused with the reason") {
   const ScratchFolder folder;
   const std::string base = write_golden(folder);
-  CHECK_THAT(refusal_of(base, {""}), ContainsSubstring("a token needs a text"));
-  CHECK_THAT(refusal_of(base, {"<a>", "<b>", "<a>"}), ContainsSubstring("<a> is given twice"));
-  CHECK_THAT(refusal_of(base, {"<\xFF>"}), ContainsSubstring("not valid UTF-8"));
+  CHECK_THAT(refusal_of_added(base, {""}), ContainsSubstring("a token needs a text"));
+  CHECK_THAT(refusal_of_added(base, {"<a>", "<b>", "<a>"}),
+             ContainsSubstring("<a> is given twice"));
+  CHECK_THAT(refusal_of_added(base, {"<\xFF>"}), ContainsSubstring("not valid UTF-8"));
   for (const std::string name : {"sentencepiece.model", "small_tekken.json"}) {
     CAPTURE(name);
     CHECK_THAT(
-        refusal_of(test::tokenizer_goldens_folder() + '/' + name, kMarkers),
+        refusal_of_added(test::tokenizer_goldens_folder() + '/' + name, kMarkers),
         ContainsSubstring(name + ": is no tokenizer.json") && ContainsSubstring("save_pretrained"));
   }
   folder.write("base/special_tokens_map.json", "[]");
-  CHECK_THAT(refusal_of(base, kMarkers),
+  CHECK_THAT(refusal_of_added(base, kMarkers),
              ContainsSubstring("special_tokens_map.json: $: an object is"));
   CHECK_THROWS_AS(add_special_tokens(folder.file("nowhere"), kMarkers), IoError);
 }
@@ -216,7 +217,7 @@ TEST_CASE("ids with gaps, which other programs would fill, take no tokens") {
   tree["model"]["merges"] = nlohmann::json::array();
   vocabulary.erase(unused);
   folder.write("base/tokenizer.json", json_text(tree));
-  CHECK_THAT(refusal_of(folder.file("base"), kMarkers),
+  CHECK_THAT(refusal_of_added(folder.file("base"), kMarkers),
              ContainsSubstring("the id 599") && ContainsSubstring("ids have gaps"));
 }
 

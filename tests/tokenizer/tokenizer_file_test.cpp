@@ -31,7 +31,8 @@ std::string contents_of(const std::string& name) {
 
 nlohmann::json goldens() { return parse_json<nlohmann::json>(contents_of("files.json")); }
 
-std::string refusal_of(const std::string& contents, const std::string& name = "tokenizer.model") {
+std::string refusal_of_file(const std::string& contents,
+                            const std::string& name = "tokenizer.model") {
   const ScratchFolder folder;
   try {
     (void)Tokenizer::load(folder.write(name, contents));
@@ -149,7 +150,7 @@ TEST_CASE("damaged models are refused, wherever they end") {
   const std::string whole = contents_of("sentencepiece.model");
   for (std::size_t bytes = 1; bytes < whole.size(); bytes += 97) {
     INFO(bytes);
-    CHECK_THAT(refusal_of(whole.substr(0, bytes)), ContainsSubstring("tokenizer.model: "));
+    CHECK_THAT(refusal_of_file(whole.substr(0, bytes)), ContainsSubstring("tokenizer.model: "));
   }
 }
 
@@ -157,17 +158,17 @@ TEST_CASE("what a model of SentencePiece has and strata has not is refused by na
   const std::string whole = contents_of("sentencepiece.model");
   // Fields of a message that come later count, so that one behind the model changes it.
   const auto trainer = [&](const std::string& fields) {
-    return refusal_of(whole + field(2, fields));
+    return refusal_of_file(whole + field(2, fields));
   };
   const auto normalizer = [&](const std::string& fields) {
-    return refusal_of(whole + field(3, fields));
+    return refusal_of_file(whole + field(3, fields));
   };
   CHECK_THAT(trainer("\x18\x01"), ContainsSubstring("the model_type unigram is not supported"));
   CHECK_THAT(trainer("\xc0\x01\x01"), ContainsSubstring("treat_whitespace_as_suffix"));
   CHECK_THAT(normalizer(field(1, "nmt_nfkc") + field(2, "map")),
              ContainsSubstring("the normalizer nmt_nfkc is not supported"));
   const auto piece = [&](const std::string& text, char type) {
-    return refusal_of(whole + field(1, field(1, text) + "\x18" + type));
+    return refusal_of_file(whole + field(1, field(1, text) + "\x18" + type));
   };
   CHECK(piece("q\xe2\x96\x81", 1).empty());
   CHECK_THAT(piece("e", 1), ContainsSubstring("has twice the piece e"));
@@ -179,14 +180,15 @@ TEST_CASE("what a model of SentencePiece has and strata has not is refused by na
 }
 
 TEST_CASE("files of tiktoken that are not known are refused with the remedy") {
-  CHECK_THAT(refusal_of(contents_of("ranks.tiktoken"), "my.tiktoken"),
+  CHECK_THAT(refusal_of_file(contents_of("ranks.tiktoken"), "my.tiktoken"),
              ContainsSubstring("my.tiktoken: ") && ContainsSubstring("tokenizer.json"));
-  CHECK_THAT(refusal_of("IQ== 0\nIg== 0\n"), ContainsSubstring("line 2: the rank is there twice"));
-  CHECK_THAT(refusal_of("IQ== 0\nIg= 1\n"), ContainsSubstring("line 2: a token in base64"));
-  CHECK_THAT(refusal_of("IQ== 0\nIg== 9\n"), ContainsSubstring("line 2: the rank is above"));
-  CHECK_THAT(refusal_of("IQ== 1\n"), ContainsSubstring("has no token of rank 0"));
-  CHECK_THAT(refusal_of(std::string("\n\0", 2)), ContainsSubstring("name the tokenizer.json"));
-  CHECK_THAT(refusal_of("plain text"), ContainsSubstring("name the tokenizer.json"));
+  CHECK_THAT(refusal_of_file("IQ== 0\nIg== 0\n"),
+             ContainsSubstring("line 2: the rank is there twice"));
+  CHECK_THAT(refusal_of_file("IQ== 0\nIg= 1\n"), ContainsSubstring("line 2: a token in base64"));
+  CHECK_THAT(refusal_of_file("IQ== 0\nIg== 9\n"), ContainsSubstring("line 2: the rank is above"));
+  CHECK_THAT(refusal_of_file("IQ== 1\n"), ContainsSubstring("has no token of rank 0"));
+  CHECK_THAT(refusal_of_file(std::string("\n\0", 2)), ContainsSubstring("name the tokenizer.json"));
+  CHECK_THAT(refusal_of_file("plain text"), ContainsSubstring("name the tokenizer.json"));
   CHECK_THROWS_WITH(byte_vocabulary_parts({.tokens = {"a", "b"}}),
                     ContainsSubstring("has no token for the byte 0"));
 }
@@ -196,7 +198,7 @@ TEST_CASE("what a tekken.json has and strata has not is refused by its JSON path
   const auto refused = [&](const char* pointer, const nlohmann::json& value) {
     nlohmann::json document = whole;
     document[nlohmann::json::json_pointer(pointer)] = value;
-    return refusal_of(json_text(document), "tekken.json");
+    return refusal_of_file(json_text(document), "tekken.json");
   };
   CHECK(refused("/config/num_vocab_tokens", 1).empty());
   CHECK_THAT(refused("/config/pattern", "[a-z]+"), ContainsSubstring("$.config.pattern: "));

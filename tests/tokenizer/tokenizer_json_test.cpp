@@ -18,7 +18,7 @@
 namespace strata {
 namespace {
 
-std::string refusal_of(std::string_view text) {
+std::string refusal_of_json(std::string_view text) {
   try {
     (void)parse_tokenizer_json(text);
   } catch (const ConfigError& error) {
@@ -30,7 +30,7 @@ std::string refusal_of(std::string_view text) {
 std::string with_model(const std::string& members) { return R"({"model": {)" + members + "}}"; }
 
 /// Returns a list of merges as the reader gives it.
-std::vector<std::string> texts_of(const nlohmann::json& merges) {
+std::vector<std::string> merge_texts(const nlohmann::json& merges) {
   std::vector<std::string> texts;
   for (const nlohmann::json& merge : merges) {
     if (merge.is_array()) {
@@ -64,7 +64,7 @@ TEST_CASE("tokenizer.json is read as the JSON library reads it") {
     CHECK(vocabulary == model["vocab"].get<std::map<std::string, std::int32_t>>());
     std::vector<std::string> merged;
     for (std::size_t i = 0; i < found.merged.size(); ++i) merged.emplace_back(found.merged[i]);
-    CHECK(merged == texts_of(model["merges"]));
+    CHECK(merged == merge_texts(model["merges"]));
     model["vocab"] = nlohmann::json::object();
     model["merges"] = nlohmann::json::array();
     CHECK(found.tree == whole);
@@ -74,23 +74,25 @@ TEST_CASE("tokenizer.json is read as the JSON library reads it") {
 
 TEST_CASE("vocabularies and merges of another form are refused by their place") {
   CHECK_THAT(
-      refusal_of(with_model(R"("vocab": {"a": 1, "b": "2"})")),
+      refusal_of_json(with_model(R"("vocab": {"a": 1, "b": "2"})")),
       ContainsSubstring("$.model.vocab.b: a count below 2^31") && ContainsSubstring("\"2\""));
   for (const char* id : {"-1", "1.5", "2147483648", "null", "[1]", "{}", "true"}) {
     INFO(id);
-    CHECK_THAT(refusal_of(with_model(std::string(R"("vocab": {"a": )") + id + "}")),
+    CHECK_THAT(refusal_of_json(with_model(std::string(R"("vocab": {"a": )") + id + "}")),
                ContainsSubstring("$.model.vocab.a"));
   }
   for (const char* merge : {R"("ab")", "3", "{}", R"(["a"])", R"(["a", "b", "c"])", R"(["a", 1])",
                             R"(["a", ["b"]])", "null"}) {
     INFO(merge);
-    CHECK_THAT(refusal_of(with_model(std::string(R"("merges": ["a b", )") + merge + "]")),
+    CHECK_THAT(refusal_of_json(with_model(std::string(R"("merges": ["a b", )") + merge + "]")),
                ContainsSubstring("$.model.merges[1]"));
   }
-  CHECK_THAT(refusal_of("{\"model\": {\"vocab\": {\"a\": 1"), ContainsSubstring("is not JSON"));
-  CHECK_THAT(refusal_of(std::string("{}") + '\0' + "x"), ContainsSubstring("NUL"));
-  CHECK_THAT(refusal_of(std::string(100000, '[')), ContainsSubstring("nest more than"));
-  CHECK(refusal_of(with_model(R"("vocab": [["a", 0.5]], "merges": {})")).empty());  // in the tree
+  CHECK_THAT(refusal_of_json("{\"model\": {\"vocab\": {\"a\": 1"),
+             ContainsSubstring("is not JSON"));
+  CHECK_THAT(refusal_of_json(std::string("{}") + '\0' + "x"), ContainsSubstring("NUL"));
+  CHECK_THAT(refusal_of_json(std::string(100000, '[')), ContainsSubstring("nest more than"));
+  CHECK(refusal_of_json(with_model(R"("vocab": [["a", 0.5]], "merges": {})"))
+            .empty());  // in the tree
 }
 
 TEST_CASE("a table of tokens finds what was set last") {

@@ -16,9 +16,9 @@
 namespace strata {
 namespace {
 
-const std::string kFolder = test::tokenizer_goldens_folder();
+const std::string kGoldens = test::tokenizer_goldens_folder();
 
-std::string refusal_of(const nlohmann::json& document) {
+std::string refusal_of_document(const nlohmann::json& document) {
   const ScratchFolder folder;
   try {
     (void)Tokenizer::load(folder.write("refused_tokenizer.json", json_text(document)));
@@ -31,10 +31,10 @@ std::string refusal_of(const nlohmann::json& document) {
 }  // namespace
 
 TEST_CASE("ids and texts are those of the reference") {
-  const nlohmann::json golden = test::read_json(kFolder + "/bpe.json");
+  const nlohmann::json golden = test::read_json(kGoldens + "/bpe.json");
   EncodeCache cache;
   for (const auto& [name, cases] : golden["tokenizers"].items()) {
-    const auto tokenizer = Tokenizer::load(kFolder + '/' + name + ".json");
+    const auto tokenizer = Tokenizer::load(kGoldens + '/' + name + ".json");
     for (const auto& [kind, expected] : cases.items()) {
       const bool parse = kind == "parsed";
       for (std::size_t i = 0; i < golden["texts"].size(); ++i) {
@@ -51,13 +51,13 @@ TEST_CASE("ids and texts are those of the reference") {
 }
 
 TEST_CASE("what is not supported is refused by file, JSON path and name") {
-  const nlohmann::json whole = test::read_json(kFolder + "/gpt2.json");
+  const nlohmann::json whole = test::read_json(kGoldens + "/gpt2.json");
   const auto refused = [&](const char* pointer, const nlohmann::json& value) {
     nlohmann::json document = whole;
     document[nlohmann::json::json_pointer(pointer)] = value;
-    return refusal_of(document);
+    return refusal_of_document(document);
   };
-  CHECK(refusal_of(whole).empty());
+  CHECK(refusal_of_document(whole).empty());
   CHECK_THAT(refused("/normalizer", {{"type", "NFKC"}}),
              ContainsSubstring("refused_tokenizer.json: $.normalizer: the normalizer NFKC is not"));
   const std::string long_name = refused("/normalizer", {{"type", std::string(70'000, 'x')}});

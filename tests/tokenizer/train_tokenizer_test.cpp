@@ -58,7 +58,7 @@ PieceCounter count_in_parts(const json& golden) {
   return std::move(counters[2]);
 }
 
-std::string refusal_of(const TokenizerTraining& training) {
+std::string refusal_of_training(const TokenizerTraining& training) {
   try {
     check_training(training);
   } catch (const ConfigError& error) {
@@ -147,16 +147,17 @@ TEST_CASE("long pieces that begin and end alike are counted apart") {
 }
 
 TEST_CASE("a tokenizer that cannot be trained is refused by the option") {
-  CHECK(refusal_of({.vocabulary = 257}).empty());
-  CHECK_THAT(refusal_of({.vocabulary = 256}),
+  CHECK(refusal_of_training({.vocabulary = 257}).empty());
+  CHECK_THAT(refusal_of_training({.vocabulary = 256}),
              ContainsSubstring("--vocab-size: 256 is not between 257"));
-  CHECK_THAT(refusal_of({.split = "cl100k"}),
+  CHECK_THAT(refusal_of_training({.split = "cl100k"}),
              ContainsSubstring("--split: cl100k") && ContainsSubstring("gpt2, llama3"));
-  CHECK_THAT(refusal_of({.special = {"<a>", "<a>"}}),
+  CHECK_THAT(refusal_of_training({.special = {"<a>", "<a>"}}),
              ContainsSubstring("--special: <a> is there twice"));
-  CHECK_THAT(refusal_of({.special = {"<|endoftext|>"}}),
+  CHECK_THAT(refusal_of_training({.special = {"<|endoftext|>"}}),
              ContainsSubstring("--eos is a special token"));
-  CHECK_THAT(refusal_of({.special = {""}}), ContainsSubstring("--special: a token needs a text"));
+  CHECK_THAT(refusal_of_training({.special = {""}}),
+             ContainsSubstring("--special: a token needs a text"));
 }
 
 }  // namespace strata

@@ -24,7 +24,7 @@ std::string checksum_of_normal_forms(const Texts& texts) {
   return checksum.hex();
 }
 
-void compare_code_points(std::size_t step) {
+void compare_nfc_code_points(std::size_t step) {
   const json expected = reference::load()["nfc"]["code_points"];
   REQUIRE(expected.size() == 272);
   for (std::size_t block = 0; block < expected.size(); block += step) {
@@ -34,7 +34,7 @@ void compare_code_points(std::size_t step) {
   }
 }
 
-void compare_random_texts(std::size_t step) {
+void compare_nfc_texts(std::size_t step) {
   const json loaded = reference::load();
   const Texts alphabet = loaded["normal_alphabet"];
   const json expected = loaded["nfc"]["texts"];
@@ -94,16 +94,14 @@ TEST_CASE("letters and marks compose") {
 }
 
 TEST_CASE("some normal forms of code points are those of the reference") {
-  compare_code_points(13);
+  compare_nfc_code_points(13);
 }
-TEST_CASE("some normal forms of random texts are those of the reference") {
-  compare_random_texts(10);
-}
+TEST_CASE("some normal forms of random texts are those of the reference") { compare_nfc_texts(10); }
 TEST_CASE("all normal forms of code points are those of the reference", "[long]") {
-  compare_code_points(1);
+  compare_nfc_code_points(1);
 }
 TEST_CASE("normal forms of 200,000 random texts are those of the reference", "[long]") {
-  compare_random_texts(1);
+  compare_nfc_texts(1);
 }
 
 }  // namespace strata

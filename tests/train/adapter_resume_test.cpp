@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSteps = 4;
+constexpr std::int64_t kAdapterSteps = 4;
 constexpr std::int64_t kSaved = 2;
 
 RunConfig adapter_config(const Numbers& numbers, const Placement& placement = {}) {
@@ -31,15 +31,16 @@ RunConfig adapter_config(const Numbers& numbers, const Placement& placement = {}
 
 /// Trains all steps on `ranks` ranks, with a checkpoint on the way and one at the end.
 SavedRun train_whole(const RunConfig& config, int ranks, Files& files) {
-  SavedRun whole =
-      train_and_save(config, ranks, files, {.after = {kSaved}, .at_end = true, .steps = kSteps});
+  SavedRun whole = train_and_save(config, ranks, files,
+                                  {.after = {kSaved}, .at_end = true, .steps = kAdapterSteps});
   REQUIRE(whole.reports.size() == 2);
   for (const SaveReport& report : whole.reports) REQUIRE(report.failure == "");
   return whole;
 }
 
 SavedRun go_on(const RunConfig& config, int ranks, Files& files) {
-  return train_and_save(config, ranks, files, {.at_end = true, .from = kSaved, .steps = kSteps});
+  return train_and_save(config, ranks, files,
+                        {.at_end = true, .from = kSaved, .steps = kAdapterSteps});
 }
 
 /// Returns what the run that goes on says where it cannot.
@@ -78,11 +79,11 @@ TEST_CASE("a run with adapters goes on to the bit wherever its state lives") {
       RunConfig config = adapter_config(numbers, placement);
       config.adapter->dropout = 0.2;
       const SavedRun whole = train_whole(config, numbers.ranks, files);
-      const FolderContents expected = checkpoint_contents(files, kSteps);
-      remove_all(files, kCheckpoints / checkpoint_name(kSteps));
+      const FolderContents expected = checkpoint_contents(files, kAdapterSteps);
+      remove_all(files, kCheckpoints / checkpoint_name(kAdapterSteps));
       const SavedRun resumed = go_on(config, numbers.ranks, files);
       CHECK(resumed.run.weights == whole.run.weights);
-      CHECK(differences(checkpoint_contents(files, kSteps), expected) == "");
+      CHECK(differences(checkpoint_contents(files, kAdapterSteps), expected) == "");
     }
   }
 }
@@ -96,7 +97,7 @@ TEST_CASE("a run with adapters goes on on other ranks") {
   for (const int ranks : {2, 3}) {
     INFO(ranks << " ranks");
     config.schedule.sub_batches = 6 / ranks;
-    remove_all(files, kCheckpoints / checkpoint_name(kSteps));
+    remove_all(files, kCheckpoints / checkpoint_name(kAdapterSteps));
     const SavedRun resumed = go_on(config, ranks, files);
     for (const auto& [name, values] : whole.run.weights) {
       INFO(name);
@@ -120,7 +121,7 @@ TEST_CASE("adapters go on over the weights of a folder, and not over others") {
   const SavedRun whole = train_whole(config, 1, files);
   const Manifest manifest = read_manifest(files, kCheckpoints / checkpoint_name(kSaved));
   CHECK(manifest.base.value().folder == base.string());
-  remove_all(files, kCheckpoints / checkpoint_name(kSteps));
+  remove_all(files, kCheckpoints / checkpoint_name(kAdapterSteps));
   CHECK(go_on(config, 1, files).run.weights == whole.run.weights);
 
   std::fstream weights(base / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);

@@ -23,12 +23,6 @@ namespace {
 
 constexpr std::size_t kNever = SIZE_MAX;
 
-SessionHooks hooks_of(Files& files) {
-  SessionHooks hooks;
-  hooks.checkpoints = CheckpointPlace{.files = &files, .folder = kCheckpoints, .resume = {}};
-  return hooks;
-}
-
 /// Submits a step whose state is saved, and returns what came of it. Ranks call it, each in a
 /// thread, so it checks nothing: Catch2 counts without a lock.
 SaveReport save_step(Session& session, std::int64_t step) {

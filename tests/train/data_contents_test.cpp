@@ -29,7 +29,7 @@ struct Tokens {
   std::uint64_t tokenizer = 7;
 };
 
-std::string write_tokens(const std::string& file, const Tokens& tokens) {
+std::string write_documents(const std::string& file, const Tokens& tokens) {
   TokenFileWriter writer(
       file, {.type = TokenType::kU16, .vocabulary = 40, .tokenizer_hash = tokens.tokenizer});
   for (std::int64_t i = 0; i < tokens.count; ++i) {
@@ -57,7 +57,7 @@ class TrainedRun {
   }
 
   [[nodiscard]] std::string write(const std::string& name, const Tokens& tokens) const {
-    return write_tokens(folder_.file(name), tokens);
+    return write_documents(folder_.file(name), tokens);
   }
   [[nodiscard]] const RunConfig& config() const { return config_; }
   [[nodiscard]] FoundCheckpoint& checkpoint() { return checkpoint_; }

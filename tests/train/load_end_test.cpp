@@ -25,16 +25,6 @@ namespace {
 constexpr int kRanks = 2;
 constexpr std::int64_t kStep = 1;
 
-SessionHooks hooks_of(Files& files, bool resumes) {
-  SessionHooks hooks;
-  hooks.checkpoints = CheckpointPlace{.files = &files, .folder = kCheckpoints, .resume = {}};
-  if (resumes) {
-    const std::filesystem::path folder = kCheckpoints / checkpoint_name(kStep);
-    hooks.checkpoints->resume = FoundCheckpoint{folder, read_manifest(files, folder)};
-  }
-  return hooks;
-}
-
 /// Returns the files of a run that has saved a step.
 std::unique_ptr<MemoryFiles> saved(const RunConfig& config) {
   auto files = std::make_unique<MemoryFiles>(kRunFolder);
@@ -61,7 +51,7 @@ Loads load(const MemoryFiles& files, const RunConfig& config, std::size_t failin
       const std::lock_guard lock(mutex);
       own = files.crash_state(files.operations(), 0);  // all of it
     }
-    SessionHooks hooks = hooks_of(*own, true);
+    SessionHooks hooks = hooks_of(*own, kStep);
     hooks.may_end = [&] { may_end(group.rank()); };
     const std::size_t before = own->reads();
     if (group.rank() == 1) own->fail_read_at(before + failing, EIO);

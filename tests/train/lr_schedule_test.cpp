@@ -15,7 +15,7 @@ using strata::OptimizerSection;
 
 bool near(double value, double expected) { return std::abs(value - expected) <= 1e-15; }
 
-OptimizerSection section(LrSchedule schedule) {
+OptimizerSection optimizer_section(LrSchedule schedule) {
   OptimizerSection o;
   o.lr = 0.8;
   o.lr_schedule = schedule;
@@ -25,7 +25,7 @@ OptimizerSection section(LrSchedule schedule) {
 }  // namespace
 
 TEST_CASE("the warm-up is linear and reaches the peak in its last step") {
-  OptimizerSection o = section(LrSchedule::kConstant);
+  OptimizerSection o = optimizer_section(LrSchedule::kConstant);
   o.warmup_steps = 4;
   CHECK(near(lr_at(o, 100, 0), 0.2));
   CHECK(near(lr_at(o, 100, 1), 0.4));
@@ -36,12 +36,12 @@ TEST_CASE("the warm-up is linear and reaches the peak in its last step") {
 
 TEST_CASE("without warm-up the first step has the peak rate") {
   for (const auto schedule : {LrSchedule::kConstant, LrSchedule::kLinear, LrSchedule::kCosine}) {
-    CHECK(near(lr_at(section(schedule), 10, 0), 0.8));
+    CHECK(near(lr_at(optimizer_section(schedule), 10, 0), 0.8));
   }
 }
 
 TEST_CASE("linear falls evenly from the warm-up to the end of the run") {
-  OptimizerSection o = section(LrSchedule::kLinear);
+  OptimizerSection o = optimizer_section(LrSchedule::kLinear);
   o.warmup_steps = 2;
   o.min_lr_ratio = 0.5;
   CHECK(near(lr_at(o, 10, 2), 0.8));
@@ -50,7 +50,7 @@ TEST_CASE("linear falls evenly from the warm-up to the end of the run") {
 }
 
 TEST_CASE("cosine passes the middle at half of the fall") {
-  OptimizerSection o = section(LrSchedule::kCosine);
+  OptimizerSection o = optimizer_section(LrSchedule::kCosine);
   o.min_lr_ratio = 0.25;
   CHECK(near(lr_at(o, 12, 4), 0.65));  // 0.8 * (0.25 + 0.75 * (1 + cos 60) / 2)
   CHECK(near(lr_at(o, 12, 6), 0.5));
@@ -58,7 +58,7 @@ TEST_CASE("cosine passes the middle at half of the fall") {
 }
 
 TEST_CASE("wsd stays at the peak and then falls with one minus the square root") {
-  OptimizerSection o = section(LrSchedule::kWsd);
+  OptimizerSection o = optimizer_section(LrSchedule::kWsd);
   o.warmup_steps = 2;
   o.wsd_decay_steps = 16;
   CHECK(near(lr_at(o, 100, 0), 0.4));

@@ -19,7 +19,7 @@ namespace strata::test {
 namespace {
 
 constexpr std::int64_t kRow = std::int64_t{1} << 24;  ///< tokens, of which any buffer shows
-constexpr std::int64_t kMost = 8 * std::int64_t{kMiB};
+constexpr std::int64_t kMostHeapBytes = 8 * std::int64_t{kMiB};
 
 /// Makes a file of zeros that takes no room on the disk.
 std::string sparse_file(const ScratchFolder& folder, const std::string& name, std::int64_t tokens) {
@@ -38,7 +38,7 @@ std::string refusal_of(const std::function<void()>& start) {
   } catch (const OutOfMemory& refused) {
     text = refused.what();
   }
-  CHECK(heap_peak() - before < kMost);
+  CHECK(heap_peak() - before < kMostHeapBytes);
   return text;
 }
 

@@ -19,7 +19,7 @@ namespace strata::test {
 namespace {
 
 constexpr std::int64_t kPairs = 16;
-constexpr std::int64_t kRowTokens = 24;  // of one pair or of two
+constexpr std::int64_t kPairRowTokens = 24;  // of one pair or of two
 
 /// Adds an answer whose first third is a prompt without loss.
 void write_answer(TokenFileWriter& file, std::int64_t length, std::int64_t seed) {
@@ -46,8 +46,8 @@ std::string write_pairs(const ScratchFolder& folder) {
   return name;
 }
 
-RunConfig config_of(const ScratchFolder& folder, Preference objective, bool adapter,
-                    RunConfig config = tiny_config()) {
+RunConfig preference_config(const ScratchFolder& folder, Preference objective, bool adapter,
+                            RunConfig config = tiny_config()) {
   config.train.objective = objective;
   if (adapter) {
     config.adapter = AdapterConfig{.rank = 3, .alpha = 6};
@@ -59,8 +59,8 @@ RunConfig config_of(const ScratchFolder& folder, Preference objective, bool adap
   config.data.document_mask = true;
   config.data.packing = true;
   config.data.overlong = Overlong::kDrop;
-  config.data.sequence_length = kRowTokens;
-  config.model.llama.max_position_embeddings = kRowTokens;
+  config.data.sequence_length = kPairRowTokens;
+  config.model.llama.max_position_embeddings = kPairRowTokens;
   config.schedule.rows = 2;
   config.schedule.sub_batches = 3;
   config.schedule.passes = 2;
@@ -90,7 +90,7 @@ struct Run {
 TEST_CASE("new adapters have the losses of their base, so the first loss of dpo is log 2") {
   const ScratchFolder folder;
   const auto self = make_self_ranks();
-  Session session(config_of(folder, Preference::kDpo, true), *self);
+  Session session(preference_config(folder, Preference::kDpo, true), *self);
   const StepOutcome first = step(session, 0, 0.5);
   CHECK(first.loss == Approx(std::log(2.0)).epsilon(1e-15));
   CHECK(first.chosen_reward == 0);  // bit for bit, in every cell
@@ -110,7 +110,7 @@ TEST_CASE("on cuda the reference has the bits of the base, and losses are those 
   const auto self = make_self_ranks();
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(name_of(dtype));
-    RunConfig config = config_of(folder, Preference::kDpo, true, tiny_gpu_config(dtype));
+    RunConfig config = preference_config(folder, Preference::kDpo, true, tiny_gpu_config(dtype));
     std::vector<double> losses;
     for (const BackendChoice backend : {BackendChoice::kCuda, BackendChoice::kCpu}) {
       config.run.backend = backend;
@@ -133,7 +133,7 @@ TEST_CASE("gradients of preferences are those of their losses") {
         Run{Preference::kOrpo, false}}) {
     INFO("objective " << static_cast<int>(objective) << ", adapter " << adapter);
     const auto self = make_self_ranks();
-    Session session(config_of(folder, objective, adapter), *self);
+    Session session(preference_config(folder, objective, adapter), *self);
     static_cast<void>(step(session, 0, 0.1));  // B is not 0 any more
     const double before = session.evaluate();
     constexpr double kLr = 1e-6;
@@ -150,7 +150,7 @@ TEST_CASE("steps and validations with a reference have no races") {
   const ScratchFolder folder;
   const auto self = make_self_ranks();
   Recorder recorder;
-  Session session(config_of(folder, Preference::kDpo, true), *self, {.trace = &recorder});
+  Session session(preference_config(folder, Preference::kDpo, true), *self, {.trace = &recorder});
   recorder.start();
   for (std::int64_t number = 0; number < 2; ++number) session.submit(number, 0.1);
   session.synchronize();
@@ -161,7 +161,7 @@ TEST_CASE("steps and validations with a reference have no races") {
 
 TEST_CASE("a run on pairs does not depend on sub-batches, passes or ranks but for rounding") {
   const ScratchFolder folder;
-  RunConfig config = config_of(folder, Preference::kDpo, true);
+  RunConfig config = preference_config(folder, Preference::kDpo, true);
   const RunResult plain = run_session(config);
   config.schedule.sub_batches = 6;
   config.schedule.passes = 1;
@@ -178,7 +178,7 @@ TEST_CASE("a run on pairs does not depend on sub-batches, passes or ranks but fo
 TEST_CASE("files of pairs and objectives must fit each other") {
   const ScratchFolder folder;
   const auto self = make_self_ranks();
-  RunConfig config = config_of(folder, Preference::kSimpo, false);
+  RunConfig config = preference_config(folder, Preference::kSimpo, false);
   config.train.objective.reset();
   CHECK_THROWS_WITH(Session(config, *self), ContainsSubstring("pairs.bin: holds pairs of chosen") &&
                                                 ContainsSubstring("train.objective"));

@@ -17,16 +17,6 @@
 namespace strata::test {
 namespace {
 
-SessionHooks hooks_of(Files& files, std::optional<std::int64_t> from = {}) {
-  SessionHooks hooks;
-  hooks.checkpoints = CheckpointPlace{.files = &files, .folder = kCheckpoints, .resume = {}};
-  if (from) {
-    const std::filesystem::path folder = kCheckpoints / checkpoint_name(*from);
-    hooks.checkpoints->resume = FoundCheckpoint{folder, read_manifest(files, folder)};
-  }
-  return hooks;
-}
-
 /// Trains `steps` steps, saves them, and returns the state.
 WholeState save_state(const RunConfig& config, int ranks, Files& files, std::int64_t steps) {
   std::mutex mutex;
@@ -66,7 +56,7 @@ double to_bf16(double value) {
 }
 
 /// The bf16 that is the high half of an f32: the nearest, ties away from zero.
-double high_half(double value) {
+double to_high_half(double value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value)) + 0x8000;
   return static_cast<double>(std::bit_cast<float>(bits & 0xffff0000));
 }
@@ -184,7 +174,7 @@ TEST_CASE("low halves are zeros where a checkpoint has none, and go where the ru
     MemoryFiles split(kRunFolder);
     WholeState whole = save_state(config_of(MasterWeights::kSplit), 1, split, 2);
     for (auto& [name, values] : whole.tensors) {
-      if (name.ends_with(" master")) std::ranges::transform(values, values.begin(), high_half);
+      if (name.ends_with(" master")) std::ranges::transform(values, values.begin(), to_high_half);
     }
     CHECK(first_difference(loaded_state(config_of(MasterWeights::kNone, placement), 2, split, 2),
                            whole) == "");

@@ -23,7 +23,7 @@
 namespace strata::test {
 namespace {
 
-constexpr std::int64_t kSteps = 4;
+constexpr std::int64_t kWholeSteps = 4;
 
 /// Returns the end of a run's list of losses or norms.
 std::vector<double> since(const std::vector<double>& all, std::int64_t step) {
@@ -40,7 +40,7 @@ void check_same_end(const SavedRun& resumed, const SavedRun& whole, std::int64_t
 /// Trains all steps and saves behind step `from` on the way, then goes on from there. The final
 /// checkpoints are compared as well, with their manifests if nothing but the placement is the same.
 void check_resumes(const RunConfig& config, const RunConfig& later, int ranks, std::int64_t from,
-                   const SaveSchedule& schedule = {.steps = kSteps},
+                   const SaveSchedule& schedule = {.steps = kWholeSteps},
                    const SessionHooks& hooks = {}) {
   MemoryFiles files(kRunFolder);
   SaveSchedule whole_schedule = schedule;
@@ -130,10 +130,10 @@ TEST_CASE("a run with products in e4m3 goes on with the same bits, and also in b
   // Its checkpoints are those of any run, so what they hold does not depend on what comes next.
   MemoryFiles files(kRunFolder);
   const SavedRun codes =
-      train_and_save(config, 1, files, {.after = {2}, .at_end = true, .steps = kSteps});
+      train_and_save(config, 1, files, {.after = {2}, .at_end = true, .steps = kWholeSteps});
   RunConfig plain = config;
   plain.run.products = Products::kPlain;
-  const SavedRun back = train_and_save(plain, 1, files, {.from = 2, .steps = kSteps});
+  const SavedRun back = train_and_save(plain, 1, files, {.from = 2, .steps = kWholeSteps});
   REQUIRE(back.run.losses.size() == 2);
   const std::vector<double> in_codes = since(codes.run.losses, 2);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -154,9 +154,9 @@ TEST_CASE("a run whose optimizer has one moment goes on with the same bits, and 
 
     MemoryFiles files(kRunFolder);
     const SavedRun whole =
-        train_and_save(config, 2, files, {.after = {2}, .at_end = true, .steps = kSteps});
+        train_and_save(config, 2, files, {.after = {2}, .at_end = true, .steps = kWholeSteps});
     later.optimizer.moment_dtype = DType::kF32;
-    const SavedRun wider = train_and_save(later, 2, files, {.from = 2, .steps = kSteps});
+    const SavedRun wider = train_and_save(later, 2, files, {.from = 2, .steps = kWholeSteps});
     REQUIRE(wider.run.losses.size() == 2);
     CHECK(wider.run.losses[0] ==
           whole.run.losses[2]);  // which is that of the weights that it loaded
@@ -328,17 +328,17 @@ TEST_CASE("a run goes on from each of many checkpoints that were written as it t
       HookedFiles files(memory,
                         [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
       const RunConfig config = save_config(numbers, placement);
-      const SavedRun whole = train_and_save(config, numbers.ranks, files,
-                                            {.after = {1, 2, 3}, .at_end = true, .steps = kSteps});
-      const FolderContents expected = checkpoint_contents(memory, kSteps);
+      const SavedRun whole = train_and_save(
+          config, numbers.ranks, files, {.after = {1, 2, 3}, .at_end = true, .steps = kWholeSteps});
+      const FolderContents expected = checkpoint_contents(memory, kWholeSteps);
       for (const std::int64_t from : list_checkpoints(memory, kCheckpoints)) {
-        if (from == kSteps) continue;
-        remove_all(memory, kCheckpoints / checkpoint_name(kSteps));
-        const SavedRun resumed =
-            train_and_save(config, numbers.ranks, files,
-                           {.after = {from + 2}, .at_end = true, .from = from, .steps = kSteps});
+        if (from == kWholeSteps) continue;
+        remove_all(memory, kCheckpoints / checkpoint_name(kWholeSteps));
+        const SavedRun resumed = train_and_save(
+            config, numbers.ranks, files,
+            {.after = {from + 2}, .at_end = true, .from = from, .steps = kWholeSteps});
         check_same_end(resumed, whole, from);
-        CHECK(differences(checkpoint_contents(memory, kSteps), expected) == "");
+        CHECK(differences(checkpoint_contents(memory, kWholeSteps), expected) == "");
       }
     }
   }
@@ -354,8 +354,8 @@ TEST_CASE("a run goes on with other batches where the data of the checkpoint end
   REQUIRE(train_and_save(config, 1, files, {.at_end = true, .steps = 2}).reports[0].failure == "");
   CHECK(read_manifest(files, kCheckpoints / checkpoint_name(2)).samples == 4);
   const SavedRun resumed =
-      train_and_save(larger, 1, files, {.at_end = true, .from = 2, .steps = kSteps});
-  CHECK(read_manifest(files, kCheckpoints / checkpoint_name(kSteps)).samples == 4 + 2 * 6);
+      train_and_save(larger, 1, files, {.at_end = true, .from = 2, .steps = kWholeSteps});
+  CHECK(read_manifest(files, kCheckpoints / checkpoint_name(kWholeSteps)).samples == 4 + 2 * 6);
   // The samples that follow, counted by hand.
   const SyntheticTokens tokens(std::int64_t{1} << 40, config.model.llama.vocab_size, 1);
   const SessionHooks hooks{.fill = [&](std::int64_t step, int pass, const BatchOptions& options,
@@ -364,7 +364,8 @@ TEST_CASE("a run goes on with other batches where the data of the checkpoint end
     BatchLoader loader(tokens, options, pool);
     return loader.fill_pass(4 + (step - 2) * 6, pass, out);
   }};
-  const SavedRun by_hand = train_and_save(larger, 1, files, {.from = 2, .steps = kSteps}, hooks);
+  const SavedRun by_hand =
+      train_and_save(larger, 1, files, {.from = 2, .steps = kWholeSteps}, hooks);
   CHECK(by_hand.run == resumed.run);
 }
 

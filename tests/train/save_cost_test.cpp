@@ -23,7 +23,7 @@ namespace strata::test {
 namespace {
 
 constexpr double kDiskGbs = 0.0015;
-constexpr std::int64_t kSteps = 5;
+constexpr std::int64_t kCostSteps = 5;
 
 /// Returns a run of some megabytes of state, half of it staged, on rates at which only the disk
 /// takes time.
@@ -92,7 +92,7 @@ double bytes_behind(const RunConfig& config, double most_bytes) {
   const double before = disk.written();  // the test of the disk at the start
   disk.stop_at(before + most_bytes);
   REQUIRE(session.submit(0, config.optimizer.lr, {.whole = true}).any());
-  for (std::int64_t step = 1; step < kSteps; ++step) {
+  for (std::int64_t step = 1; step < kCostSteps; ++step) {
     static_cast<void>(session.submit(step, config.optimizer.lr));
   }
   session.synchronize();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-CheckpointSection section(std::optional<std::int64_t> every, std::int64_t keep) {
+CheckpointSection section_keeping(std::optional<std::int64_t> every, std::int64_t keep) {
   CheckpointSection config;
   config.every_steps = every;
   config.keep = keep;
@@ -55,30 +55,31 @@ std::int64_t seen(const CheckpointSection& config, std::int64_t steps, const Sav
 }  // namespace
 
 TEST_CASE("those that are kept and the one that is written are on the disk at once") {
-  CHECK(whole(section(10, 2), 1000) == 3);
-  CHECK(whole(section({}, 2), 1000) == 1);   // the last one alone
-  CHECK(whole(section(500, 9), 1000) == 2);  // one at the end that is due anyway is one
-  CHECK(whole(section(400, 9), 1000) == 3);
-  CHECK(whole(section(10, kMost), 1000) == 100);
-  CheckpointSection no_end = section(10, 2);
+  CHECK(whole(section_keeping(10, 2), 1000) == 3);
+  CHECK(whole(section_keeping({}, 2), 1000) == 1);   // the last one alone
+  CHECK(whole(section_keeping(500, 9), 1000) == 2);  // one at the end that is due anyway is one
+  CHECK(whole(section_keeping(400, 9), 1000) == 3);
+  CHECK(whole(section_keeping(10, kMost), 1000) == 100);
+  CheckpointSection no_end = section_keeping(10, 2);
   no_end.at_end = false;
   CHECK(whole(no_end, 9) == 0);
   CHECK(whole(no_end, 10) == 1);
-  CheckpointSection timed = section({}, 2);
+  CheckpointSection timed = section_keeping({}, 2);
   timed.every_minutes = 5;
   CHECK(whole(timed, 1000) == 3);
   CHECK(whole(timed, 2) == 2);
 }
 
 TEST_CASE("what is there already is counted, and makes way as it does in the run") {
-  CHECK(whole(section(10, 2), 1000, {.first_step = 10, .whole = {10}}) == 2);
-  CHECK(whole(section(10, 2), 1000, {.first_step = 20, .whole = {10, 20}}) == 1);
-  CHECK(whole(section(10, 2), 1000, {.first_step = 50, .whole = {10, 20, 30, 40, 50}}) == 1);
-  CHECK(whole(section(10, 2), 1000, {.first_step = 1000, .whole = {990, 1000}}) == 0);
+  CHECK(whole(section_keeping(10, 2), 1000, {.first_step = 10, .whole = {10}}) == 2);
+  CHECK(whole(section_keeping(10, 2), 1000, {.first_step = 20, .whole = {10, 20}}) == 1);
+  CHECK(whole(section_keeping(10, 2), 1000, {.first_step = 50, .whole = {10, 20, 30, 40, 50}}) ==
+        1);
+  CHECK(whole(section_keeping(10, 2), 1000, {.first_step = 1000, .whole = {990, 1000}}) == 0);
 }
 
 TEST_CASE("milestones stay, and those of before are not among the kept") {
-  CheckpointSection config = section(10, 2);
+  CheckpointSection config = section_keeping(10, 2);
   config.milestone_steps = 50;
   CHECK(whole(config, 1000) == 20 + 3);
   CHECK(whole(config, 1000, {.first_step = 920, .whole = {900, 910, 920}}) == 2 + 1);
@@ -100,7 +101,7 @@ TEST_CASE("a run never has more saves at once than were counted, and none too ma
       for (const SavesThere& there : {SavesThere(), SavesThere{.first_step = 9, .whole = {6, 7, 9}},
                                       SavesThere{.first_step = 8, .whole = {8}}}) {
         for (std::int64_t steps = there.first_step; steps < 40; ++steps) {
-          CheckpointSection config = section(4, keep);
+          CheckpointSection config = section_keeping(4, keep);
           config.milestone_steps = milestones;
           const std::int64_t found = seen(config, steps, there);
           const std::int64_t counted = whole(config, steps, there);
@@ -116,7 +117,7 @@ TEST_CASE("a run never has more saves at once than were counted, and none too ma
 }
 
 TEST_CASE("weights alone are counted beside checkpoints") {
-  CheckpointSection config = section({}, 2);
+  CheckpointSection config = section_keeping({}, 2);
   config.weights_every_steps = 100;
   CHECK(most_more_saves(config, 1000, {}) == SaveCounts{.whole = 1, .weights = 10});
   config.weights_keep = 3;
@@ -130,7 +131,7 @@ TEST_CASE("bytes of saves saturate") {
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
   CHECK(bytes_of({.whole = kMost}, {.whole = 3}) == kAll);
   CHECK(bytes_of({.whole = 1, .weights = 1}, {.whole = kAll, .weights = 1}) == kAll);
-  CHECK(whole(section(1, kMost), kMost) == kMost);
+  CHECK(whole(section_keeping(1, kMost), kMost) == kMost);
 }
 
 TEST_CASE("a disk that will not hold all that is kept is warned of, with bytes") {

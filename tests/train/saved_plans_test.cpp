@@ -21,7 +21,7 @@ namespace {
 const std::filesystem::path kOtherFolder = kRunFolder / "other";
 
 /// Writes a file, in the place of one that is there.
-void write(Files& files, const std::filesystem::path& file, const std::string& text) {
+void overwrite(Files& files, const std::filesystem::path& file, const std::string& text) {
   if (files.kind(file) != Files::Kind::kNothing) files.remove(file);
   write_whole(files, file, std::as_bytes(std::span(text)));
 }
@@ -29,7 +29,7 @@ void write(Files& files, const std::filesystem::path& file, const std::string& t
 /// Saves a run after step 1, with plans in its folder if `plans` has text. Returns where a run in
 /// another folder, which is made, goes on from that.
 CheckpointPlace go_on_elsewhere(Files& files, const std::string& plans) {
-  if (!plans.empty()) write(files, kRunFolder / kPlansName, plans);
+  if (!plans.empty()) overwrite(files, kRunFolder / kPlansName, plans);
   static_cast<void>(train_and_save(save_config({}), 1, files, {.after = {1}, .steps = 1}));
   files.make_folder(kOtherFolder);
   const std::filesystem::path folder = kCheckpoints / checkpoint_name(1);
@@ -47,11 +47,11 @@ std::string plans_elsewhere(const Files& files) {
 TEST_CASE("a run that goes on in another folder has the plans of matrix products that it had") {
   MemoryFiles files(kRunFolder);
   const CheckpointPlace place = go_on_elsewhere(files, "the plans");
-  write(files, (kOtherFolder / kPlansName).string() + ".tmp", "cut sh");  // left by a crash
+  overwrite(files, (kOtherFolder / kPlansName).string() + ".tmp", "cut sh");  // left by a crash
   const auto self = make_self_ranks();
   restore_plans(place, *self);
   CHECK(plans_elsewhere(files) == "the plans");
-  write(files, kOtherFolder / kPlansName, "its own");
+  overwrite(files, kOtherFolder / kPlansName, "its own");
   restore_plans(place, *self);
   CHECK(plans_elsewhere(files) == "its own");
 }
@@ -67,7 +67,7 @@ TEST_CASE("a checkpoint of a run without plans restores none") {
 TEST_CASE("plans that are not what was saved are not restored") {
   MemoryFiles files(kRunFolder);
   const CheckpointPlace place = go_on_elsewhere(files, "the plans");
-  write(files, place.resume->folder / kPlansName, "the plane");
+  overwrite(files, place.resume->folder / kPlansName, "the plane");
   const auto self = make_self_ranks();
   REQUIRE_THROWS_AS(restore_plans(place, *self), DamagedCheckpoint);
   CHECK(files.kind(kOtherFolder / kPlansName) == Files::Kind::kNothing);

@@ -71,14 +71,11 @@ SavedRun train_rank(const RunConfig& config, Ranks& ranks, const SaveSchedule& s
   return result;
 }
 
-/// Returns a tensor, wherever it lives, in f64.
-std::vector<double> values_of(const TensorView& tensor) { return load_as_double(tensor); }
-
 /// Returns what a moment is, by what its codes mean if it has any.
 std::vector<double> moment_of(const BlockState& state, Moment moment) {
   const bool first = moment == Moment::kFirst;
   const TensorView& tensor = first ? state.m : state.v;
-  if (tensor.dtype != kMomentCode) return values_of(tensor);
+  if (tensor.dtype != kMomentCode) return load_as_double(tensor);
   const auto* codes = tensor.as<std::uint8_t>();
   const auto* scales = state.scale.as<std::uint8_t>();
   std::vector<double> values;
@@ -93,13 +90,19 @@ std::vector<double> moment_of(const BlockState& state, Moment moment) {
 
 }  // namespace
 
-SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
-                        const SaveSchedule& schedule, SessionHooks hooks, int on_host) {
+SessionHooks hooks_of(Files& files, std::optional<std::int64_t> from) {
+  SessionHooks hooks;
   hooks.checkpoints = CheckpointPlace{.files = &files, .folder = kCheckpoints, .resume = {}};
-  if (schedule.from) {
-    const std::filesystem::path folder = kCheckpoints / checkpoint_name(*schedule.from);
+  if (from) {
+    const std::filesystem::path folder = kCheckpoints / checkpoint_name(*from);
     hooks.checkpoints->resume = FoundCheckpoint{folder, read_manifest(files, folder)};
   }
+  return hooks;
+}
+
+SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
+                        const SaveSchedule& schedule, SessionHooks hooks, int on_host) {
+  hooks.checkpoints = hooks_of(files, schedule.from).checkpoints;
   std::mutex mutex;
   SavedRun result;
   run_ranks(

@@ -42,6 +42,10 @@ struct SavedRun {
   std::int64_t waits = 0;           ///< steps that found a save due and another one under way
 };
 
+/// Returns hooks of a session that saves to kCheckpoints, and goes on from the checkpoint of step
+/// `from` if it is given.
+[[nodiscard]] SessionHooks hooks_of(Files& files, std::optional<std::int64_t> from = {});
+
 /// Trains on `ranks` ranks, on hosts as run_ranks has them. A save that falls due while another is
 /// written is begun as soon as that one has ended.
 [[nodiscard]] SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,

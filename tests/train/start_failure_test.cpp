@@ -24,7 +24,7 @@
 namespace strata::test {
 namespace {
 
-constexpr int kRanks = 2;
+constexpr int kFailingRanks = 2;
 
 /// What rank 1 does in its start, and what it is given.
 struct Fault {
@@ -47,7 +47,7 @@ Start start(FakeNccl& nccl, const Fault& fault) {
   Start start;
   const LogText log;
   try {
-    run_ranks(kRanks, [&](Ranks& ranks) {
+    run_ranks(kFailingRanks, [&](Ranks& ranks) {
       const bool faulty = ranks.rank() == 1;
       SessionHooks hooks;
       hooks.make_backend = [&](BackendKind, const BackendOptions& options) {

@@ -21,8 +21,8 @@ namespace strata::test {
 
 namespace {
 
-constexpr int kRanks = 2;
-constexpr std::int64_t kSteps = 5;
+constexpr int kSampleRanks = 2;
+constexpr std::int64_t kSampleSteps = 5;
 
 std::vector<std::uint16_t> tokens_of_rows(std::int64_t rows, std::int64_t length) {
   std::vector<std::uint16_t> tokens(static_cast<std::size_t>(rows * length + 1));
@@ -61,7 +61,7 @@ void sort_each_sub_batch(const BatchShape& shape, const PassBuffers& out) {
 }
 
 RunConfig file_config(const ScratchFolder& folder, const std::vector<std::uint16_t>& tokens) {
-  RunConfig config = save_config({.passes = 2, .ranks = kRanks});
+  RunConfig config = save_config({.passes = 2, .ranks = kSampleRanks});
   std::string bytes(tokens.size() * sizeof(std::uint16_t), '\0');
   std::memcpy(bytes.data(), tokens.data(), bytes.size());
   config.data.synthetic = false;
@@ -81,7 +81,7 @@ Manifest consumed(std::int64_t steps, std::int64_t samples) {
   return manifest;
 }
 
-RunConfig config_of(const Manifest& manifest) {
+RunConfig saved_config(const Manifest& manifest) {
   return parse_run_config(manifest.config, "manifest");
 }
 
@@ -93,13 +93,14 @@ TEST_CASE("a run that is fed the samples listed for its steps has the losses of 
   const auto tokens = tokens_of_rows(11, save_config({}).data.sequence_length);
   const RunConfig config = file_config(folder, tokens);
   MemoryFiles files(kRunFolder);
-  const SavedRun own = train_and_save(config, kRanks, files, {.after = {2}, .steps = kSteps});
+  const SavedRun own =
+      train_and_save(config, kSampleRanks, files, {.after = {2}, .steps = kSampleSteps});
   const Manifest manifest = manifest_after(files, 2);
 
   SessionHooks hooks;
   hooks.fill = [&](std::int64_t step, int pass, const BatchOptions& options,
                    const PassBuffers& out) {
-    const StepSamples listed = samples_of_step(manifest, config_of(manifest), step + 1);
+    const StepSamples listed = samples_of_step(manifest, saved_config(manifest), step + 1);
     const BatchShape& shape = options.shape;
     for (const StepRow& row : listed.rows) {
       if (row.pass != pass || row.rank != options.rank) continue;
@@ -109,7 +110,7 @@ TEST_CASE("a run that is fed the samples listed for its steps has the losses of 
     return shape.pass_tokens();
   };
   MemoryFiles others(kRunFolder);
-  const SavedRun fed = train_and_save(config, kRanks, others, {.steps = kSteps}, hooks);
+  const SavedRun fed = train_and_save(config, kSampleRanks, others, {.steps = kSampleSteps}, hooks);
   CHECK(fed.run.losses == own.run.losses);
 }
 
@@ -119,10 +120,10 @@ TEST_CASE("samples of a step say where documents end, and count through epochs")
   const auto tokens = tokens_of_rows(11, length);
   RunConfig config = file_config(folder, tokens);
   config.data.eos_token = tokens[0];
-  const std::int64_t each = config.step_tokens(1) / length * kRanks;
+  const std::int64_t each = config.step_tokens(1) / length * kSampleRanks;
   const Manifest manifest = consumed(2, 2 * each);
   const StepSamples listed = samples_of_step(manifest, config, 4);
-  CHECK(listed.ranks == kRanks);
+  CHECK(listed.ranks == kSampleRanks);
   CHECK(listed.sources.at(0).samples == 11);
   REQUIRE(std::ssize(listed.rows) == each);
   for (std::int64_t i = 0; i < each; ++i) {
@@ -162,7 +163,7 @@ TEST_CASE("samples of a mixture name their source, file and place there") {
   config.data.train.list = {{.files = {first, shard}, .weight = 1},
                             {.files = {other}, .weight = 1}};
   config.data.shuffle = false;
-  const std::int64_t each = config.step_tokens(1) / length * kRanks;
+  const std::int64_t each = config.step_tokens(1) / length * kSampleRanks;
   const StepSamples listed = samples_of_step(consumed(2, 2 * each), config, 3);
   REQUIRE(listed.sources.size() == 2);
   CHECK(listed.sources[1].samples == 5);
@@ -207,12 +208,12 @@ TEST_CASE("steps behind data that were left out are found behind them") {
   const BatchShape shape{.rows = config.schedule.rows,
                          .tokens = config.data.sequence_length,
                          .sub_batches = config.schedule.sub_batches};
-  const std::int64_t each = config.schedule.passes * shape.sub_batches * shape.rows * kRanks;
+  const std::int64_t each = config.schedule.passes * shape.sub_batches * shape.rows * kSampleRanks;
   Manifest manifest = consumed(6, 9 * each);
   manifest.skipped = {{2 * each, 3 * each}, {5 * each, 7 * each}};
   const auto first = [&](std::int64_t step) {
     const StepSamples samples = samples_of_step(manifest, config, step);
-    CHECK(samples.ranks == kRanks);
+    CHECK(samples.ranks == kSampleRanks);
     return samples.rows.at(0).sample / each;
   };
   CHECK(first(2) == 1);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "strata/base/dtype.h"
 
 namespace strata {
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// What a check found wrong with an operator.
 class CheckFailure : public std::runtime_error {
