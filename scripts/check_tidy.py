@@ -37,6 +37,14 @@ PRECOMPILED = re.compile(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx(?=\s)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
+def of_each_source(entry):
+    """A compile command as one for each source: those that are compiled together (STRATA_UNITY) are judged alone."""
+    if ".unity/" not in entry["file"]:
+        return [entry]
+    sources = [str(ROOT / name) for name in INCLUDE.findall(Path(entry["file"]).read_text())]
+    return [entry | {"file": file, "command": entry["command"].replace(entry["file"], file)} for file in sources]
+
+
 def git(*arguments):
     """The lines that git prints, or None if it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
@@ -187,6 +195,7 @@ def main():
     parser.add_argument("--most", type=int, default=300)
     arguments = parser.parse_args()
     entries = json.loads((BUILD / "compile_commands.json").read_text())
+    entries = [alone for entry in entries for alone in of_each_source(entry)]
     for entry in entries:
         entry["command"] = PRECOMPILED.sub("", entry["command"])
     COMMANDS.mkdir(exist_ok=True)

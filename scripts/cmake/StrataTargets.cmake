@@ -70,12 +70,50 @@ function(strata_precompile target)
   endif()
 endfunction()
 
+# strata_unite(<variable> <target> <source>...): what to compile in place of these sources: with STRATA_UNITY files of
+# the build tree that include up to eight of them each, as most of a source's time goes by on headers that its
+# neighbours read, too. They name sources from the tree's root, so that ccache finds what another folder has compiled.
+# What the build itself has made is compiled alone.
+function(strata_unite variable target)
+  set(together)
+  set(units)
+  foreach(source ${ARGN})
+    file(REAL_PATH ${source} path BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    cmake_path(IS_PREFIX PROJECT_BINARY_DIR ${path} made)
+    if(STRATA_UNITY AND NOT made)
+      file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${path})
+      list(APPEND together ${path})
+    else()
+      list(APPEND units ${source})
+    endif()
+  endforeach()
+  list(LENGTH together count)
+  math(EXPR files "(${count} + 7) / 8")
+  set(at 0)
+  foreach(source ${together})
+    math(EXPR unit "${at} * ${files} / ${count}")
+    string(APPEND text_${unit} "#include \"${source}\"\n")
+    math(EXPR at "${at} + 1")
+  endforeach()
+  while(files)
+    math(EXPR files "${files} - 1")
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/${target}.unity/${files}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "${text_${files}}" @ONLY)
+    # GCC takes what is included for a header, in which a public type of an unnamed namespace's would be a fault.
+    set_source_files_properties(${unit} PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR}
+      COMPILE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    list(APPEND units ${unit})
+  endwhile()
+  set(${variable} ${units} PARENT_SCOPE)
+endfunction()
+
 # strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...] [OUTER])
 # HEADERS are relative to include/ and are compiled alone by all_verify_interface_header_sets. Standard headers come
 # precompiled from strata_standard. An OUTER layer is not optimised in Debug builds.
 function(strata_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OUTER" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
-  add_library(${name} STATIC ${arg_SOURCES})
+  strata_unite(sources ${name} ${arg_SOURCES})
+  add_library(${name} STATIC ${sources})
   if(arg_HEADERS)
     list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
     target_sources(${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
@@ -102,7 +140,8 @@ set(STRATA_TEST_HANGS_S 3600)
 # each process; the target cuda_tests builds what it needs.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA;COMPUTES" "" "SOURCES;DEPENDS;LABELS")
-  add_executable(${name} ${arg_SOURCES})
+  strata_unite(sources ${name} ${arg_SOURCES})
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
   if(arg_COMPUTES AND CMAKE_BUILD_TYPE STREQUAL "Debug")
     strata_optimisation(${name} -O1)
