@@ -47,7 +47,7 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "predict": {"plan"}}               # which makes what is predicted
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|field_values_json|file_sources_json)\.(h|cpp))|src/data/(record_reader|foreign_record|conversation_encoder|parquet_stream)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/complete/((completion|completion_file|prompts|scored_records)\.cpp|json_record\.h)|src/(runfiles/metrics|train/run_samples)\.cpp|src/commands/((bench_(command|generation|json|results)|doctor_command|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens)\.cpp|(evaluations|bench_json|bench_results|plan_json)\.h)|tests/")
+              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/complete/((completion|completion_file|prompts|scored_records)\.cpp|json_record\.h)|src/(runfiles/metrics|train/run_samples)\.cpp|src/commands/((bench_(command|generation|json|results)|doctor_command|evaluate_records|evaluate_reference|evaluate_windows|inspect_command|inspect_step|inspect_tokens)\.cpp|(evaluations|bench_json|bench_results|plan_json)\.h)|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl\.h", r"src/comm/nccl_|tests/comm/nccl_"),

@@ -19,7 +19,7 @@ struct Answer {
 };
 
 template <class A>
-AnswerLogs<A> logs_of(const PreferenceLoss& op, const Answer& answer) {
+AnswerLogs<A> logs_of(const PreferenceLoss& op, const Answer& answer, const double* stored) {
   const std::int64_t count = answer.end - answer.begin;
   const std::int32_t* targets = op.targets.as<std::int32_t>() + answer.begin;
   const auto sum = [&](const ConstTensorView& losses) {
@@ -27,16 +27,22 @@ AnswerLogs<A> logs_of(const PreferenceLoss& op, const Answer& answer) {
     return lane_sum<A>(count, [of](std::int64_t i) { return of[i]; });
   };
   const auto tokens = count - std::count(targets, targets + count, CrossEntropy::kIgnoreIndex);
-  return {.log_probability = -sum(op.token_loss),
-          .reference = op.rule.needs_reference() ? -sum(op.reference) : A{0},
-          .tokens = static_cast<A>(std::max<std::int64_t>(1, tokens))};
+  AnswerLogs<A> logs{.log_probability = -sum(op.token_loss),
+                     .tokens = static_cast<A>(std::max<std::int64_t>(1, tokens))};
+  if (!op.rule.needs_reference()) return logs;
+  logs.reference = stored != nullptr ? static_cast<A>(*stored) : -sum(op.reference);
+  return logs;
 }
 
 template <class A>
-void take_pair(const PreferenceLoss& op, const std::int32_t* pair, A* figures) {
+void take_pair(const PreferenceLoss& op, std::int64_t p, A* figures) {
+  const auto* pair = op.pairs.as<std::int32_t>() + p * PreferenceLoss::kPairColumns;
+  const auto* stored = op.reference_logs ? op.reference_logs.as<double>() + 2 * p : nullptr;
   const Answer chosen{pair[0], pair[1]};
   const Answer rejected{pair[1], pair[2]};
-  const PairTerms<A> terms = pair_terms(op.rule, logs_of<A>(op, chosen), logs_of<A>(op, rejected));
+  const PairTerms<A> terms =
+      pair_terms(op.rule, logs_of<A>(op, chosen, stored),
+                 logs_of<A>(op, rejected, stored != nullptr ? stored + 1 : nullptr));
   figures[0] = terms.loss;
   figures[1] = terms.chosen_reward;
   figures[2] = terms.rejected_reward;
@@ -53,7 +59,6 @@ void take_pair(const PreferenceLoss& op, const std::int32_t* pair, A* figures) {
 void execute(const Context& context, const PreferenceLoss& op) {
   const auto run = [&]<class A>(A) {
     const std::int64_t pairs = op.pairs.shape[0];
-    const auto* table = op.pairs.as<std::int32_t>();
     A* figures = op.figures.as<A>();
     const std::int64_t rows = op.figures.shape[0];
     const std::int64_t work = op.token_loss.elements() / std::max<std::int64_t>(1, rows) + 1;
@@ -61,7 +66,7 @@ void execute(const Context& context, const PreferenceLoss& op) {
       for (std::int64_t p = begin; p < end; ++p) {
         A* own = figures + p * PreferenceLoss::kFigures;
         if (p < pairs) {
-          take_pair(op, table + p * PreferenceLoss::kPairColumns, own);
+          take_pair(op, p, own);
         } else {
           std::fill_n(own, PreferenceLoss::kFigures, A{0});
         }

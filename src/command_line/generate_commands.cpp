@@ -210,6 +210,9 @@ void add_evaluate_command(CLI::App& app, Action& action) {
           "tokens from one window of a text to the next (default: they overlap by one token)")
       ->check(whole_number(1))
       ->type_name("N");
+  evaluate.add_flag("--reference", options->reference,
+                    "store the log-probabilities of a token file's pairs beside it, for "
+                    "train.reference");
   evaluate.add_flag("--truncate", options->truncate,
                     "cut records that are longer than a sequence from the left, and count them");
   evaluate

@@ -33,6 +33,20 @@ void require_no_truncation(const EvaluateOptions& options, const std::string& na
                     " is read in windows, of which none is too long; leave it out");
 }
 
+/// Throws ConfigError if what --reference stores is asked for with what it has no use for.
+void require_reference_options(const EvaluateOptions& options) {
+  if (!options.reference) return;
+  if (options.jsonl || !is_token_file(options.input)) {
+    throw ConfigError("--reference: is about a token file of pairs (.bin), and --input names " +
+                      options.input + "; name what `strata tokenize` made of the pairs");
+  }
+  if (options.stride) {
+    throw ConfigError(
+        "--stride: is about windows of one text, and --reference scores answers, each of which is "
+        "scored whole; leave it out");
+  }
+}
+
 /// Opens a token file as the run reads its own; in its rows, where it is evaluated by these.
 std::unique_ptr<TokenSource> open_tokens(const std::string& file, std::optional<RunConfig>& run,
                                          bool in_rows) {
@@ -58,13 +72,14 @@ std::unique_ptr<GenerationSession> load_scoring(const EvaluateOptions& options,
 }
 
 int evaluate_command(const EvaluateOptions& options) {
+  require_reference_options(options);
   const NamedModel model("evaluate", options.model);
   if (!options.jsonl && is_token_file(options.input)) {
     require_no_truncation(options, options.input);
     std::optional<RunConfig> run = model.run();
     // A run on preferences validates by the loss of pairs, which says nothing of tokens.
-    const bool as_validated =
-        run && !run->train.objective && !options.model.context && !options.stride;
+    const bool as_validated = run && !run->train.objective && !options.model.context &&
+                              !options.stride && !options.reference;
     const std::unique_ptr<TokenSource> tokens = open_tokens(options.input, run, as_validated);
     const std::filesystem::path named(options.model.tokenizer);
     require_tokenizer_of(
@@ -73,7 +88,9 @@ int evaluate_command(const EvaluateOptions& options) {
                    : std::filesystem::is_directory(named) ? named.string()
                                                           : named.parent_path().string()},
         *tokens);
-    if (as_validated) {
+    if (options.reference) {
+      evaluate_reference(options, model, *tokens);
+    } else if (as_validated) {
       evaluate_rows(options, model, *run, *tokens);
     } else {
       evaluate_windows(options, model, *tokens, {});

@@ -34,6 +34,11 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
 void evaluate_rows(const EvaluateOptions& options, const NamedModel& model, const RunConfig& run,
                    const TokenSource& tokens);
 
+/// Stores the log-probabilities of all answers of a token file of pairs beside it, and prints where
+/// and how many. Throws ConfigError if it holds none, or for a model with adapters.
+void evaluate_reference(const EvaluateOptions& options, const NamedModel& model,
+                        const TokenSource& tokens);
+
 /// Prints a line for each record, in their order, and one that sums up. Throws ConfigError that
 /// names file and line of the first record that is wrong, before any is scored.
 void evaluate_records(const EvaluateOptions& options, const NamedModel& model, InputLines& lines);

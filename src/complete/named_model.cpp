@@ -8,10 +8,13 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/checkpoint/base_weights.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
 #include "strata/complete/sequence_length.h"
 #include "strata/launch/backend_choice.h"
+#include "strata/model/families.h"
+#include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 #include "strata/runfiles/find_checkpoint.h"
 #include "strata/runfiles/named_adapter.h"
@@ -72,6 +75,15 @@ std::optional<RunConfig> NamedModel::run() const {
   if (!checkpoint_) return std::nullopt;
   return parse_run_config(checkpoint_->manifest.config,
                           (checkpoint_->folder / kManifestName).string());
+}
+
+std::uint64_t NamedModel::weights_hash() const {
+  if (trained_ || !options_.adapter.empty()) {
+    throw ConfigError("--reference: " + options_.model.string() +
+                      " is used with adapters, and no run starts from both; export the merged " +
+                      "model by `strata export --merge` and name that");
+  }
+  return hash_of_base(SafetensorsDirectory(folder_), make_layout(spec_of(config_)));
 }
 
 PromptSettings NamedModel::settings(const DrawOptions& options) const {

@@ -14,9 +14,17 @@ namespace strata {
 
 namespace {
 
-/// Reads tokens from `begin` on, all of which must be the model's.
-std::vector<std::int32_t> read_ids(const TokenSource& tokens, std::int64_t vocabulary,
-                                   std::int64_t begin, std::int64_t count) {
+std::vector<std::uint8_t> read_loss(const TokenSource& tokens, std::int64_t begin,
+                                    std::int64_t count) {
+  std::vector<std::uint8_t> loss(static_cast<std::size_t>(count));
+  tokens.read_loss(begin, loss);
+  return loss;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> read_model_ids(const TokenSource& tokens, std::int64_t vocabulary,
+                                         std::int64_t begin, std::int64_t count) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   tokens.read(begin, ids);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -28,15 +36,6 @@ std::vector<std::int32_t> read_ids(const TokenSource& tokens, std::int64_t vocab
   }
   return ids;
 }
-
-std::vector<std::uint8_t> read_loss(const TokenSource& tokens, std::int64_t begin,
-                                    std::int64_t count) {
-  std::vector<std::uint8_t> loss(static_cast<std::size_t>(count));
-  tokens.read_loss(begin, loss);
-  return loss;
-}
-
-}  // namespace
 
 OverlappingWindows::OverlappingWindows(const TokenSource& tokens, std::int64_t vocabulary,
                                        const Cut& cut)
@@ -51,7 +50,7 @@ std::optional<ScoredWindow> OverlappingWindows::next() {
   const std::int64_t begin = std::min(number * cut_.stride, tokens_.size() - cut_.context);
   const std::int64_t from = std::exchange(scored_to_, begin + cut_.context);
   ScoredWindow window;
-  window.request.ids = read_ids(tokens_, vocabulary_, begin, cut_.context);
+  window.request.ids = read_model_ids(tokens_, vocabulary_, begin, cut_.context);
   window.request.from = static_cast<std::size_t>(from - begin);
   window.loss = read_loss(tokens_, from, scored_to_ - from);
   window.number = number;
@@ -99,7 +98,8 @@ std::optional<ScoredWindow> ValidationRows::next() {
 void ValidationRows::read_row() {
   const std::int64_t number = taken_++;
   const std::int64_t begin = number * cut_.row_tokens;
-  const std::vector<std::int32_t> ids = read_ids(tokens_, vocabulary_, begin, cut_.row_tokens + 1);
+  const std::vector<std::int32_t> ids =
+      read_model_ids(tokens_, vocabulary_, begin, cut_.row_tokens + 1);
   const std::vector<std::uint8_t> loss = read_loss(tokens_, begin, cut_.row_tokens + 1);
   std::vector<std::int64_t> ends;  // the token behind the row is a target unless a document ends
   if (cut_.document_mask) tokens_.document_ends_in(begin, begin + cut_.row_tokens, ends);

@@ -9,9 +9,13 @@ namespace strata {
 void TrainSection::fields(FieldList& f) {
   f.choice("objective", objective, kObjectiveNames,
            "Says what is trained: sft lowers the loss of each token; the others learn from pairs "
-           "to prefer chosen answers to rejected ones. dpo and ipo compare with the model without "
-           "adapters, so they need the section adapter; simpo and orpo compare with nothing and "
-           "train adapters or all weights. Set it for token files of pairs.");
+           "to prefer chosen answers to rejected ones. dpo and ipo compare with "
+           "train.reference, simpo and orpo with nothing. Set it for token files of pairs.");
+  f.choice("reference", reference, kReferenceNames,
+           "Says whose log-probabilities dpo and ipo compare with: base computes them by the model "
+           "without adapters, so it needs the section adapter; stored reads what strata evaluate "
+           "--reference has left of model.path beside each token file. Set stored to train all "
+           "weights, or to save adapters the reference's forward.");
   f.add("beta", beta,
         "Scales how far answers may move from the reference: lower values let them move further. "
         "Of simpo it scales the margin, of orpo the loss of the odds ratio beside that of the "

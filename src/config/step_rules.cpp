@@ -41,10 +41,17 @@ void check_train(const RunConfig& c, ConfigProblems& problems) {
   r.refuse_if(t.label_smoothing != 0 && !has_margin, "label_smoothing",
               "belongs to train.objective \"dpo\" and \"simpo\"; leave it out");
   const std::optional<PreferenceRule> rule = t.rule();
+  const bool stored = t.reference == ReferenceFrom::kStored;
+  r.refuse_if(stored && !(rule && rule->needs_reference()), "reference",
+              "belongs to train.objective \"dpo\" and \"ipo\"; leave it out");
   if (!rule) return;
-  r.refuse_if(rule->needs_reference() && !c.adapter, "objective",
-              "compares with the model without adapters, and the run has none; add the section "
-              "adapter, or take \"simpo\" or \"orpo\", which need no reference");
+  r.refuse_if(stored && c.model.path.empty(), "reference",
+              "is of the model that the run starts from; name its folder by model.path");
+  r.refuse_if(rule->needs_reference() && !stored && !c.adapter, "objective",
+              "compares with the model without adapters, and the run has none; store the reference "
+              "by `strata evaluate MODEL --input FILE --reference` and set train.reference to "
+              "\"stored\", add the section adapter, or take \"simpo\" or \"orpo\", which need no "
+              "reference");
   r.refuse_if(rule->needs_reference() && c.adapter && !c.adapter->path.empty(), "objective",
               "would compare with the model without the adapters of adapter.path, not with what "
               "they have learnt; export the merged model, name it by model.path, and leave "

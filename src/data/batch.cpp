@@ -52,6 +52,17 @@ void add_pairs(std::int64_t row_begin, std::span<const std::int64_t> ends, PairT
   }
 }
 
+/// Writes what the reference makes of pairs [first, end) of the sub-batch, whose token 0 would be
+/// token `begin` of their source.
+void add_logs(const TokenSource& source, std::int64_t begin, std::int64_t first, std::int64_t end,
+              const PassBuffers& out) {
+  for (auto p = static_cast<std::size_t>(first); p < static_cast<std::size_t>(end); ++p) {
+    const PairLogs logs = source.reference_logs(begin + out.pairs[p * kPairColumns]);
+    out.reference_logs[2 * p] = logs.chosen;
+    out.reference_logs[2 * p + 1] = logs.rejected;
+  }
+}
+
 const BatchOptions& checked(const BatchOptions& o) {
   const auto at_least_one = [](const char* what, std::int64_t value) {
     if (value < 1) {
@@ -180,6 +191,8 @@ void BatchLoader::check_sizes(const PassBuffers& out) const {
   if (!options_.pairs) return;
   check("pairs", out.pairs, shape.sub_batches * pair_entries(shape) * kPairColumns);
   check("counts of pairs", out.pair_counts, shape.sub_batches);
+  if (out.reference_logs.empty()) return;
+  check("logs of the reference", out.reference_logs, shape.sub_batches * pair_entries(shape) * 2);
 }
 
 std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out) {
@@ -204,6 +217,9 @@ std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const P
       if (options_.pairs) {
         sub_batch.pairs = part(out.pairs, s, pair_entries(shape) * kPairColumns);
         sub_batch.pair_counts = part(out.pair_counts, s, 1);
+        if (!out.reference_logs.empty()) {
+          sub_batch.reference_logs = part(out.reference_logs, s, 2 * pair_entries(shape));
+        }
       }
       Scratch& scratch = scratch_[static_cast<std::size_t>(s)];
       scratch.valid =
@@ -238,7 +254,15 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
     }
     // The last run ends with the row, whether its document does or not.
     if (ends.empty() || ends.back() != length) ends.push_back(length);
-    if (options_.pairs) add_pairs(r * length, ends, pairs);
+    if (options_.pairs) {
+      const std::int64_t before = pairs.count();
+      add_pairs(r * length, ends, pairs);
+      if (pairs.count() > before && !out.reference_logs.empty()) {
+        const SamplePlace place = map_.at(index);
+        add_logs(*map_.sources()[place.source].tokens, place.first_token - r * length, before,
+                 pairs.count(), out);
+      }
+    }
     std::int64_t start = 0;
     for (const std::int64_t end : ends) {
       // Every query sees its own run.
@@ -253,6 +277,9 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
   if (!options_.pairs) return valid;
   pairs.clear_rest();
   out.pair_counts[0] = pairs.count();
+  if (!out.reference_logs.empty()) {
+    std::ranges::fill(out.reference_logs.subspan(static_cast<std::size_t>(2 * pairs.count())), 0);
+  }
   return pairs.count();
 }
 

@@ -96,6 +96,11 @@ void JoinedTokens::document_ends_in(std::int64_t begin, std::int64_t end,
       });
 }
 
+PairLogs JoinedTokens::reference_logs(std::int64_t token) const {
+  const std::size_t part = part_with(token);
+  return parts_[part]->reference_logs(token - begins_[part]);
+}
+
 TokenPlace JoinedTokens::place_of(std::int64_t token) const {
   const std::size_t part = part_with(token);
   return parts_[part]->place_of(token - begins_[part]);

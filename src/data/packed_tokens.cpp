@@ -185,6 +185,13 @@ void PackedTokens::document_ends_in(std::int64_t begin, std::int64_t end,
   });
 }
 
+PairLogs PackedTokens::reference_logs(std::int64_t token) const {
+  PairLogs logs;
+  for_each_run(token, token + 1,
+               [&](const Run& run) { logs = source_->reference_logs(run.source_begin); });
+  return logs;
+}
+
 TokenPlace PackedTokens::place_of(std::int64_t token) const {
   TokenPlace place{.file = "padding", .token = token};
   for_each_run(token, token + 1, [&](const Run& run) {

@@ -3,6 +3,7 @@
 #include "strata/data/token_source.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "strata/base/error.h"
 #include "strata/base/random.h"
@@ -24,6 +25,10 @@ void check_range(const TokenSource& source, std::int64_t begin, std::int64_t cou
 void TokenSource::read_loss(std::int64_t begin, std::span<std::uint8_t> out) const {
   check_range(*this, begin, static_cast<std::int64_t>(out.size()));
   std::ranges::fill(out, std::uint8_t{1});
+}
+
+PairLogs TokenSource::reference_logs(std::int64_t) const {
+  throw std::logic_error(name() + ": has no reference");
 }
 
 SyntheticTokens::SyntheticTokens(std::int64_t size, std::int64_t vocabulary, std::uint64_t seed)

@@ -119,6 +119,7 @@ void Llama::preference_loss(const CellRunner& run, const CellBatch& batch,
   const LlamaScratch& s = memory_.scratch;
   run(PreferenceLoss{.token_loss = s.head_token_loss,
                      .reference = pairs.reference,
+                     .reference_logs = batch.reference_logs,
                      .targets = batch.targets,
                      .pairs = batch.pairs,
                      .grad_scale = grad_scale,

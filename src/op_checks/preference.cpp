@@ -70,6 +70,7 @@ Outputs check_preference(OpRunner& runner, DType dtype, const PreferenceRule& ru
   }
   const double grad_scale = 0.375;
   std::vector<double> pairs;
+  std::vector<double> reference_logs;
   Expected figures(static_cast<std::int64_t>(kRows) * PreferenceLoss::kFigures);
   Expected token_scale(static_cast<std::int64_t>(kTokens));
   for (std::size_t p = 0; p < kPairs; ++p) {
@@ -77,6 +78,7 @@ Outputs check_preference(OpRunner& runner, DType dtype, const PreferenceRule& ru
     for (const std::size_t end : at) pairs.push_back(static_cast<double>(end));
     const Sums chosen = sums_of(loss, reference, targets, {at[0], at[1]});
     const Sums rejected = sums_of(loss, reference, targets, {at[1], at[2]});
+    reference_logs.insert(reference_logs.end(), {-chosen.reference, -rejected.reference});
     const bool summed = rule.objective == Preference::kDpo;
     const auto compared = [&](const Sums& s) {
       return (-s.loss + (rule.needs_reference() ? s.reference : 0)) / (summed ? 1 : s.tokens);
@@ -112,13 +114,20 @@ Outputs check_preference(OpRunner& runner, DType dtype, const PreferenceRule& ru
   op.targets = runner.upload(targets, DType::kI32, {n});
   op.pairs = runner.upload(pairs, DType::kI32, {kPairs, PreferenceLoss::kPairColumns});
   op.grad_scale = runner.upload({grad_scale}, accumulator, {1});
-  op.figures = runner.output(accumulator, {kRows, PreferenceLoss::kFigures});
-  op.token_scale = runner.output(accumulator, {n});
-  runner.run(op);
-  // f64 is as exact as the differences that it is compared with.
-  const DType working = accumulator == DType::kF64 ? DType::kF32 : accumulator;
-  runner.require_close("figures", op.figures, figures, working);
-  runner.require_close("token_scale", op.token_scale, token_scale, working);
+  const auto run = [&] {
+    op.figures = runner.output(accumulator, {kRows, PreferenceLoss::kFigures});
+    op.token_scale = runner.output(accumulator, {n});
+    runner.run(op);
+    // f64 is as exact as the differences that it is compared with.
+    const DType working = accumulator == DType::kF64 ? DType::kF32 : accumulator;
+    runner.require_close("figures", op.figures, figures, working);
+    runner.require_close("token_scale", op.token_scale, token_scale, working);
+  };
+  run();
+  if (!rule.needs_reference()) return runner.outputs();
+  op.reference = {};
+  op.reference_logs = runner.upload(reference_logs, DType::kF64, {kPairs, 2});
+  run();
   return runner.outputs();
 }
 

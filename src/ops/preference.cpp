@@ -14,10 +14,14 @@ void PreferenceLoss::check() const {
   c.dtype_in("token_loss", token_loss, {DType::kF32, DType::kF64});
   const std::int64_t n = token_loss.elements();
   c.matches_contiguous("token_loss", token_loss, {n}, accumulator);
-  if (rule.needs_reference()) c.matches_contiguous("reference", reference, {n}, accumulator);
   c.matches_contiguous("targets", targets, {n}, DType::kI32);
   c.rank("pairs", pairs, 2);
   c.matches_contiguous("pairs", pairs, {pairs.shape[0], kPairColumns}, DType::kI32);
+  if (reference_logs) {
+    c.matches_contiguous("reference_logs", reference_logs, {pairs.shape[0], 2}, DType::kF64);
+  } else if (rule.needs_reference()) {
+    c.matches_contiguous("reference", reference, {n}, accumulator);
+  }
   c.rank("figures", figures, 2);
   c.matches_contiguous("figures", figures, {figures.shape[0], kFigures}, accumulator);
   c.require(figures.shape[0] >= pairs.shape[0], "figures", "must have a row for each pair");
@@ -27,9 +31,9 @@ void PreferenceLoss::check() const {
 }
 
 Accesses PreferenceLoss::accesses() const {
-  return {
-      {token_loss.bytes(), reference.bytes(), targets.bytes(), pairs.bytes(), grad_scale.bytes()},
-      {figures.bytes(), token_scale.bytes()}};
+  return {{token_loss.bytes(), reference.bytes(), reference_logs.bytes(), targets.bytes(),
+           pairs.bytes(), grad_scale.bytes()},
+          {figures.bytes(), token_scale.bytes()}};
 }
 
 }  // namespace strata

@@ -59,7 +59,8 @@ BatchStoreShape batch_shape(const RunConfig& given) {
           .mask = given.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff,
           .scale = accumulator_of(given.run.dtype),
           .host_slots = to_int(2 * schedule.passes),
-          .pairs = given.train.objective.has_value()};
+          .pairs = given.train.objective.has_value(),
+          .reference_logs = given.train.reference == ReferenceFrom::kStored};
 }
 
 /// Returns a setup without its plan: what the config and the choices say, and no limit changes.

@@ -35,7 +35,9 @@ BatchStore::Offsets BatchStore::offsets(const BatchStoreShape& shape) {
   o.order = o.segments + segments * 4;
   o.pairs = o.order + tokens * 4;
   const std::int64_t pairs = shape.pairs ? shape.batch.sub_batches * pair_entries(shape.batch) : 0;
-  o.scale = round_up(o.pairs + static_cast<std::size_t>(pairs * kPairColumns) * 4, 8);
+  o.reference_logs = round_up(o.pairs + static_cast<std::size_t>(pairs * kPairColumns) * 4, 8);
+  const std::int64_t logs = shape.reference_logs ? 2 * pairs : 0;
+  o.scale = o.reference_logs + static_cast<std::size_t>(logs) * sizeof(double);
   o.total = o.scale + 8;
   return o;
 }
@@ -83,6 +85,8 @@ PassBuffers BatchStore::host(int slot) {
                                                 pair_entries(shape_.batch) * kPairColumns);
   buffers.pairs = ints(base, offsets_.pairs, offsets_.pairs + entries * 4);
   buffers.pair_counts = pair_counts_[s];
+  buffers.reference_logs = {reinterpret_cast<double*>(base + offsets_.reference_logs),
+                            (offsets_.scale - offsets_.reference_logs) / sizeof(double)};
   return buffers;
 }
 
@@ -131,10 +135,15 @@ BatchLease BatchStore::view(Lease lease, std::size_t host_slot) const {
     cell.segments.self_attention = true;
     cell.segments.uniform_length = shape_.mask == DocumentMask::kOff ? shape_.batch.tokens : 0;
     if (shape_.pairs) {
-      const std::int64_t begin = c * pair_entries(shape_.batch) * kPairColumns;
-      cell.pairs = ConstTensorView(
-          base + offsets_.pairs + static_cast<std::size_t>(begin) * 4, DType::kI32,
-          Shape{pair_counts_[host_slot][static_cast<std::size_t>(c)], kPairColumns});
+      const auto first = static_cast<std::size_t>(c * pair_entries(shape_.batch));
+      const std::int64_t count = pair_counts_[host_slot][static_cast<std::size_t>(c)];
+      cell.pairs = ConstTensorView(base + offsets_.pairs + first * kPairColumns * 4, DType::kI32,
+                                   Shape{count, kPairColumns});
+      if (shape_.reference_logs) {
+        cell.reference_logs =
+            ConstTensorView(base + offsets_.reference_logs + first * 2 * sizeof(double),
+                            DType::kF64, Shape{count, 2});
+      }
     }
     if (!draws.empty()) cell.draws = draws.at(static_cast<std::size_t>(c));
     batch.cells.push_back(cell);

@@ -106,6 +106,7 @@ constexpr KeyRule kRules[] = {
     {"data.shuffle", KeyEffect::kNumbers},
     {"data.synthetic", KeyEffect::kNumbers},
     {"train.objective", KeyEffect::kNumbers},
+    {"train.reference", KeyEffect::kNumbers},
     {"train.beta", KeyEffect::kNumbers},
     {"train.gamma", KeyEffect::kNumbers},
     {"train.label_smoothing", KeyEffect::kNumbers},

@@ -3,13 +3,19 @@
 #include "strata/train/training_data.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "strata/base/narrow.h"
+#include "strata/checkpoint/base_weights.h"
 #include "strata/data/joined_tokens.h"
 #include "strata/data/open_source.h"
 #include "strata/data/packed_tokens.h"
+#include "strata/data/pair_reference.h"
+#include "strata/model/families.h"
+#include "strata/model/layout.h"
+#include "strata/runfiles/start_weights.h"
 
 namespace strata {
 
@@ -30,6 +36,29 @@ ForeignFormat foreign_format(const DataSection& data) {
   if (data.eos_token) foreign.end_of_document = narrow<std::int32_t>(*data.eos_token);
   foreign.document_begins = data.document_begins;
   return foreign;
+}
+
+/// Returns what the run wants of the stored references of its token files, or nothing if it reads
+/// none.
+std::optional<ReferenceWish> reference_wish(const RunConfig& config) {
+  if (config.train.reference != ReferenceFrom::kStored) return std::nullopt;
+  return ReferenceWish{.model_folder = config.model.path,
+                       .model = hash_of_base(open_start_weights(config.model).files,
+                                             make_layout(spec_of(config.model.llama))),
+                       .longest_answer = config.data.sequence_length - 2};
+}
+
+/// Opens the files of a source, with what is stored of a reference.
+std::unique_ptr<TokenSource> open_with_reference(const DataSection& data, const FileSource& source,
+                                                 const std::optional<ReferenceWish>& wish) {
+  std::vector<std::unique_ptr<TokenSource>> parts;
+  for (const std::string& file : source.files) {
+    parts.push_back(open_token_source(file, foreign_format(data)));
+    if (!wish || !parts.back()->has_pairs()) continue;
+    parts.back() = std::make_unique<ReferencedTokens>(std::move(parts.back()), *wish);
+  }
+  if (parts.size() == 1) return std::move(parts[0]);
+  return std::make_unique<JoinedTokens>(std::move(parts));
 }
 
 std::unique_ptr<PackedTokens> pack(std::unique_ptr<TokenSource> source, const DataSection& data) {
@@ -54,12 +83,7 @@ void require_kind(const TokenSource& source, const RunConfig& config) {
 }  // namespace
 
 std::unique_ptr<TokenSource> open_files(const DataSection& data, const FileSource& source) {
-  std::vector<std::unique_ptr<TokenSource>> parts;
-  for (const std::string& file : source.files) {
-    parts.push_back(open_token_source(file, foreign_format(data)));
-  }
-  if (parts.size() == 1) return std::move(parts[0]);
-  return std::make_unique<JoinedTokens>(std::move(parts));
+  return open_with_reference(data, source, {});
 }
 
 std::vector<SourceShare> TrainingSet::shares() const {
@@ -77,9 +101,10 @@ TrainingSet open_training_set(const RunConfig& config) {
     set.weights.push_back(1);
     return set;
   }
+  const std::optional<ReferenceWish> reference = reference_wish(config);
   std::vector<const TokenSource*> opened;
   for (const FileSource& source : config.data.train.list) {
-    auto tokens = open_files(config.data, source);
+    auto tokens = open_with_reference(config.data, source, reference);
     require_kind(*tokens, config);
     if (config.data.packing) {
       auto packed = pack(std::move(tokens), config.data);
@@ -95,7 +120,8 @@ TrainingSet open_training_set(const RunConfig& config) {
 }
 
 std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config) {
-  auto tokens = open_files(config.data, config.data.validation.list.at(0));
+  auto tokens =
+      open_with_reference(config.data, config.data.validation.list.at(0), reference_wish(config));
   require_kind(*tokens, config);
   if (config.data.packing) return pack(std::move(tokens), config.data);
   return tokens;

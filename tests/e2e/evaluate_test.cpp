@@ -300,6 +300,48 @@ TEST_CASE("likelihoods of records fit together") {
   }
 }
 
+TEST_CASE("all weights learn from pairs whose reference was stored, and from none other") {
+  const Folder folder;
+  const std::string model = goldens_folder() + "/mha";
+  TokenFileWriter pairs(folder / "pairs.bin", {.vocabulary = 67});
+  pairs.mark_pairs();
+  for (std::int32_t answer = 0; answer < 48; ++answer) {
+    std::vector<std::int32_t> ids;
+    for (std::int32_t i = 0; i < 5 + answer % 7; ++i) ids.push_back((answer * 5 + i * i) % 67);
+    std::vector<std::uint8_t> loss(ids.size(), 1);
+    loss[1] = 0;  // the prompt's
+    pairs.append(ids, loss);
+    pairs.end_document();
+  }
+  pairs.close();
+  pairs.publish();
+  const nlohmann::json config{{"run", {{"steps", 3}, {"backend", "cpu"}, {"dtype", "f32"}}},
+                              {"model", {{"path", model}}},
+                              {"data",
+                               {{"train", folder / "pairs.bin"},
+                                {"sequence_length", 64},
+                                {"document_mask", true},
+                                {"packing", true},
+                                {"overlong", "drop"}}},
+                              {"train", {{"objective", "dpo"}, {"reference", "stored"}}},
+                              {"schedule", {{"rows", 2}, {"sub_batches", 2}}},
+                              {"optimizer", {{"lr", 0.001}, {"gradient_dtype", "f32"}}}};
+  write_file(folder / "dpo.json", json_text(config));
+  const std::string train = "train " + (folder / "dpo.json") + " --output " + (folder / "run");
+  check_refused(folder, train, "pairs.bin.reference: is not there");
+  const std::string store = " --input " + (folder / "pairs.bin") + " --reference";
+  CHECK(evaluated(folder, model + store).at(0)["pairs"] == 24);
+  const Outcome trained = strata(folder, train);
+  INFO(trained.text);
+  REQUIRE(trained.code == 0);
+  const std::vector<double> found = losses(folder / "run");
+  CHECK(found.front() == Approx(std::log(2.0)).epsilon(1e-5));
+  CHECK(found.back() < found.front() - 1e-4);
+  // What the run has made of the model is another one.
+  CHECK(evaluated(folder, (folder / "run") + store).at(0)["pairs"] == 24);
+  check_refused(folder, train + " --overwrite", "was computed by other weights than " + model);
+}
+
 TEST_CASE("what cannot be scored is refused before anything is") {
   const Folder folder;
   const std::string model = byte_model(folder);
@@ -335,6 +377,9 @@ TEST_CASE("what cannot be scored is refused before anything is") {
   refused("--input " + in, "has no record");
   write_file(folder / "short.txt", "a");
   refused("--input " + (folder / "short.txt"), "has less than two tokens");
+  refused("--reference --input " + (folder / "short.txt"),
+          "--reference: is about a token file of pairs");
+  refused("--reference --input " + (folder / "val.bin"), "val.bin holds no pairs of answers");
   write_file(folder / "records.bin", R"({"text": "some words"})");
   refused("--stride 16 --jsonl --input " + (folder / "records.bin"),
           "--stride: is about windows of one text");

@@ -218,19 +218,43 @@ void sgd(GoldenCase& c, MomentumFormula formula) {
   CHECK(c.runner().download(op.nonfinite) == std::vector<double>{0});
 }
 
-void preference(GoldenCase& c, Preference objective) {
+/// Returns the log-probabilities of both answers of each pair, summed from the reference's losses.
+std::vector<double> summed_reference(const GoldenCase& c) {
+  const std::vector<double> losses = c.values("reference");
+  const std::vector<double> ends = c.values("pairs");
+  const auto log_of = [&](double begin, double end) {
+    const auto first = losses.begin() + static_cast<std::ptrdiff_t>(begin);
+    return -std::accumulate(first, losses.begin() + static_cast<std::ptrdiff_t>(end), 0.0);
+  };
+  std::vector<double> logs;
+  for (std::size_t p = 0; p < ends.size(); p += PreferenceLoss::kPairColumns) {
+    logs.push_back(log_of(ends[p], ends[p + 1]));
+    logs.push_back(log_of(ends[p + 1], ends[p + 2]));
+  }
+  return logs;
+}
+
+/// Where the reference's losses come from: they are there for each token, or summed beforehand.
+enum class ReferenceForm : std::uint8_t { kTokens, kStored };
+
+void preference(GoldenCase& c, Preference objective, ReferenceForm form = ReferenceForm::kTokens) {
   constexpr double kFineTolerance = 1e-12;  // of f64
-  const PreferenceLoss op{.token_loss = c.in_a("token_loss"),
-                          .reference = c.in_a("reference"),
-                          .targets = c.in_i32("targets"),
-                          .pairs = c.in_i32("pairs"),
-                          .grad_scale = c.in_a("grad_scale"),
-                          .figures = c.out_a("figures"),
-                          .token_scale = c.out_a("token_scale"),
-                          .rule = {.objective = objective,
-                                   .beta = c.scalar("beta"),
-                                   .gamma = c.scalar("gamma"),
-                                   .label_smoothing = c.scalar("label_smoothing")}};
+  const bool stored = form == ReferenceForm::kStored;
+  const PreferenceLoss op{
+      .token_loss = c.in_a("token_loss"),
+      .reference = stored ? TensorView() : c.in_a("reference"),
+      .reference_logs =
+          stored ? c.runner().upload(summed_reference(c), DType::kF64, {c.shape("pairs")[0], 2})
+                 : TensorView(),
+      .targets = c.in_i32("targets"),
+      .pairs = c.in_i32("pairs"),
+      .grad_scale = c.in_a("grad_scale"),
+      .figures = c.out_a("figures"),
+      .token_scale = c.out_a("token_scale"),
+      .rule = {.objective = objective,
+               .beta = c.scalar("beta"),
+               .gamma = c.scalar("gamma"),
+               .label_smoothing = c.scalar("label_smoothing")}};
   c.runner().run(op);
   if (c.x() == DType::kF64) {
     const auto distance_of = [&](const std::string& name, const TensorView& view) {
@@ -271,6 +295,10 @@ const std::vector<GoldenOperator> kOperators{
     {"preference", "dpo", [](GoldenCase& c) { preference(c, Preference::kDpo); }},
     {"preference", "dpo_smoothed", [](GoldenCase& c) { preference(c, Preference::kDpo); }},
     {"preference", "ipo", [](GoldenCase& c) { preference(c, Preference::kIpo); }},
+    {"preference", "dpo_smoothed",
+     [](GoldenCase& c) { preference(c, Preference::kDpo, ReferenceForm::kStored); }},
+    {"preference", "ipo",
+     [](GoldenCase& c) { preference(c, Preference::kIpo, ReferenceForm::kStored); }},
     {"preference", "simpo", [](GoldenCase& c) { preference(c, Preference::kSimpo); }},
     {"preference", "orpo", [](GoldenCase& c) { preference(c, Preference::kOrpo); }},
 };

@@ -2,18 +2,24 @@
 // differences of losses, and that a run does not depend on how its pairs are laid out.
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/complete/named_model.h"
+#include "strata/complete/score_pairs.h"
+#include "strata/data/open_source.h"
 #include "strata/data/token_file.h"
 #include "strata/train/session.h"
 #include "strata/train/training_data.h"
 #include "support/catch.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 #include "support/session_run.h"
 #include "support/tiny_config.h"
 #include "support/without_gpu.h"
+#include "train/saved_run.h"
 
 namespace strata::test {
 namespace {
@@ -46,6 +52,33 @@ std::string write_pairs(const ScratchFolder& folder) {
   return name;
 }
 
+/// Stores the reference of a run's training set, as `evaluate --reference` does.
+void store_reference(const RunConfig& config) {
+  const auto tokens = open_token_source(config.data.train.files().at(0));
+  const NamedModel model("the test", {.model = config.model.path,
+                                      .backend = BackendChoice::kCpu,
+                                      .dtype = DType::kF64,
+                                      .threads = 2});
+  const PairList list = list_pairs(*tokens, kPairRowTokens);
+  const auto session = model.load_to_score(list.longest, 2 * std::ssize(list.pairs));
+  const std::int64_t vocabulary = model.config().vocab_size;
+  write_reference(*tokens, {.model = model.weights_hash(), .most_tokens = kPairRowTokens},
+                  score_pairs(session->engine(), *tokens, vocabulary, list, [](std::int64_t) {}));
+}
+
+/// Returns a config whose runs start from weights that are there.
+RunConfig started(RunConfig config = tiny_config()) {
+  config.model.path = goldens_folder() + "/gqa_tied_llama3";
+  config.model.llama = load_llama_config(std::filesystem::path(config.model.path) / "config.json");
+  return config;
+}
+
+/// The same with a stored reference, which preference_config() computes.
+RunConfig with_stored(RunConfig config = tiny_config()) {
+  config.train.reference = ReferenceFrom::kStored;
+  return started(config);
+}
+
 RunConfig preference_config(const ScratchFolder& folder, Preference objective, bool adapter,
                             RunConfig config = tiny_config()) {
   config.train.objective = objective;
@@ -70,6 +103,7 @@ RunConfig preference_config(const ScratchFolder& folder, Preference objective, b
   config.optimizer.weight_decay = 0;
   config.optimizer.grad_clip.reset();
   config.validate("the test");
+  if (config.train.reference == ReferenceFrom::kStored) store_reference(config);
   config.schedule.step_rows = open_training_set(config).packing.at(0).rows;  // all of them
   return config;
 }
@@ -83,6 +117,7 @@ StepOutcome step(Session& session, std::int64_t number, double lr) {
 struct Run {
   Preference objective;
   bool adapter;
+  RunConfig config = tiny_config();
 };
 
 }  // namespace
@@ -100,6 +135,54 @@ TEST_CASE("new adapters have the losses of their base, so the first loss of dpo 
   CHECK(second.chosen_reward > second.rejected_reward);
   for (const Arena* arena : session.arenas()) {
     CHECK(arena->used() == session.setup().plan.total(arena->space()));
+  }
+}
+
+TEST_CASE("a stored reference gives the losses and gradients of one in the visit") {
+  const ScratchFolder folder;
+  for (const Preference objective : {Preference::kDpo, Preference::kIpo}) {
+    const RunResult visited = run_session(preference_config(folder, objective, true, started()));
+    const RunResult stored = run_session(preference_config(folder, objective, true, with_stored()));
+    REQUIRE(stored.losses.size() == visited.losses.size());
+    for (std::size_t i = 0; i < visited.losses.size(); ++i) {
+      CHECK(stored.losses[i] == Approx(visited.losses[i]).epsilon(1e-12));
+      CHECK(stored.norms.at(i) == Approx(visited.norms.at(i)).epsilon(1e-11));
+    }
+  }
+}
+
+TEST_CASE("all weights learn by dpo from a stored reference, from log 2 on") {
+  const ScratchFolder folder;
+  const auto self = make_self_ranks();
+  Session session(preference_config(folder, Preference::kDpo, false, with_stored()), *self);
+  const StepOutcome first = step(session, 0, 0.05);
+  CHECK(first.loss == Approx(std::log(2.0)).epsilon(1e-12));
+  CHECK(std::abs(first.chosen_reward) < 1e-12);
+  const StepOutcome second = step(session, 1, 0.05);
+  CHECK(second.loss.value() < first.loss.value() - 1e-3);
+  CHECK(second.chosen_reward > second.rejected_reward);
+  for (const Arena* arena : session.arenas()) {
+    CHECK(arena->used() == session.setup().plan.total(arena->space()));
+  }
+}
+
+TEST_CASE("on cuda all weights learn from a stored reference as on the cpu", "[cuda]") {
+  if (without_gpu()) return;
+  const ScratchFolder folder;
+  const auto self = make_self_ranks();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    INFO(name_of(dtype));
+    const double tolerance = dtype == DType::kF32 ? 1e-4 : 1e-2;
+    RunConfig config =
+        preference_config(folder, Preference::kDpo, false, with_stored(tiny_gpu_config(dtype)));
+    std::vector<double> losses;
+    for (const BackendChoice backend : {BackendChoice::kCuda, BackendChoice::kCpu}) {
+      config.run.backend = backend;
+      Session session(config, *self);
+      CHECK(step(session, 0, 0.05).loss == Approx(std::log(2.0)).epsilon(tolerance));
+      losses.push_back(step(session, 1, 0.05).loss.value());
+    }
+    CHECK(losses[0] == Approx(losses[1]).epsilon(tolerance));
   }
 }
 
@@ -127,13 +210,13 @@ TEST_CASE("on cuda the reference has the bits of the base, and losses are those 
 
 TEST_CASE("gradients of preferences are those of their losses") {
   const ScratchFolder folder;
-  for (const auto& [objective, adapter] :
+  for (const auto& [objective, adapter, config] :
        {Run{Preference::kDpo, true}, Run{Preference::kIpo, true}, Run{Preference::kSimpo, true},
-        Run{Preference::kSimpo, false}, Run{Preference::kOrpo, true},
-        Run{Preference::kOrpo, false}}) {
+        Run{Preference::kSimpo, false}, Run{Preference::kOrpo, true}, Run{Preference::kOrpo, false},
+        Run{Preference::kDpo, false, with_stored()}, Run{Preference::kIpo, false, with_stored()}}) {
     INFO("objective " << static_cast<int>(objective) << ", adapter " << adapter);
     const auto self = make_self_ranks();
-    Session session(preference_config(folder, objective, adapter), *self);
+    Session session(preference_config(folder, objective, adapter, config), *self);
     static_cast<void>(step(session, 0, 0.1));  // B is not 0 any more
     const double before = session.evaluate();
     constexpr double kLr = 1e-6;
@@ -149,30 +232,52 @@ TEST_CASE("gradients of preferences are those of their losses") {
 TEST_CASE("steps and validations with a reference have no races") {
   const ScratchFolder folder;
   const auto self = make_self_ranks();
-  Recorder recorder;
-  Session session(preference_config(folder, Preference::kDpo, true), *self, {.trace = &recorder});
-  recorder.start();
-  for (std::int64_t number = 0; number < 2; ++number) session.submit(number, 0.1);
-  session.synchronize();
-  static_cast<void>(session.evaluate());
-  recorder.stop();
-  CHECK(first_race(recorder) == "");
+  for (const RunConfig& config : {tiny_config(), with_stored()}) {
+    Recorder recorder;
+    Session session(preference_config(folder, Preference::kDpo, true, config), *self,
+                    {.trace = &recorder});
+    recorder.start();
+    for (std::int64_t number = 0; number < 2; ++number) session.submit(number, 0.1);
+    session.synchronize();
+    static_cast<void>(session.evaluate());
+    recorder.stop();
+    CHECK(first_race(recorder) == "");
+  }
 }
 
 TEST_CASE("a run on pairs does not depend on sub-batches, passes or ranks but for rounding") {
   const ScratchFolder folder;
-  RunConfig config = preference_config(folder, Preference::kDpo, true);
-  const RunResult plain = run_session(config);
-  config.schedule.sub_batches = 6;
-  config.schedule.passes = 1;
-  const RunResult one_pass = run_session(config);
-  config.schedule.sub_batches = 1;
-  config.schedule.passes = 3;
-  const RunResult ranks = run_session(config, 2);
-  for (std::size_t i = 0; i < plain.losses.size(); ++i) {
-    CHECK(one_pass.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
-    CHECK(ranks.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
+  for (RunConfig config : {preference_config(folder, Preference::kDpo, true),
+                           preference_config(folder, Preference::kDpo, false, with_stored())}) {
+    const RunResult plain = run_session(config);
+    config.schedule.sub_batches = 6;
+    config.schedule.passes = 1;
+    const RunResult one_pass = run_session(config);
+    config.schedule.sub_batches = 1;
+    config.schedule.passes = 3;
+    const RunResult ranks = run_session(config, 2);
+    config.schedule.passes = 2;
+    const RunResult more_ranks = run_session(config, 3);
+    for (std::size_t i = 0; i < plain.losses.size(); ++i) {
+      CHECK(one_pass.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
+      CHECK(ranks.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
+      CHECK(more_ranks.losses.at(i) == Approx(plain.losses[i]).epsilon(1e-12));
+    }
   }
+}
+
+TEST_CASE("a run with a stored reference goes on from a checkpoint to the bit") {
+  const ScratchFolder folder;
+  RunConfig config = preference_config(folder, Preference::kDpo, false, with_stored());
+  config.schedule.step_rows.reset();
+  config.schedule.sub_batches = 1;  // steps have different pairs
+  config.schedule.passes = 1;
+  config.checkpoint.at_end = true;
+  MemoryFiles files(kRunFolder);
+  const SavedRun whole = train_and_save(config, 1, files, {.after = {2}, .steps = 4});
+  const SavedRun resumed = train_and_save(config, 1, files, {.from = 2, .steps = 4});
+  CHECK(resumed.run.losses == std::vector(whole.run.losses.begin() + 2, whole.run.losses.end()));
+  CHECK(resumed.run.weights == whole.run.weights);
 }
 
 TEST_CASE("files of pairs and objectives must fit each other") {

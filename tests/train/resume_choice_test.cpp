@@ -115,6 +115,7 @@ const std::map<std::string, Change> kNumberChanges{
     {"data.shuffle", [](RunConfig& c) { c.data.shuffle = false; }},
     {"data.synthetic", [](RunConfig& c) { c.data.synthetic = false; }},
     {"train.objective", [](RunConfig& c) { c.train.objective = Preference::kOrpo; }},
+    {"train.reference", [](RunConfig& c) { c.train.reference = ReferenceFrom::kStored; }},
     {"train.beta", [](RunConfig& c) { c.train.beta = 0.5; }},
     {"train.gamma", [](RunConfig& c) { c.train.gamma = 0.5; }},
     {"train.label_smoothing", [](RunConfig& c) { c.train.label_smoothing = 0.1; }},

@@ -42,7 +42,8 @@ struct EvaluateOptions {
   std::string input;   ///< a file of text, of tokens (.bin) or of JSON lines; "-": standard input
   bool jsonl = false;  ///< the input has a record on each line; also where its name says so
   std::optional<std::int64_t> stride{};  ///< tokens from one window of a text to the next
-  bool truncate = false;                 ///< records with too many tokens lose those on their left
+  bool reference = false;  ///< answers of pairs are scored, and the scores stored beside them
+  bool truncate = false;   ///< records with too many tokens lose those on their left
 };
 
 /// Scores a text or a token file, and prints its perplexity with its error as a line of JSON; or

@@ -34,6 +34,9 @@ class NamedModel {
   /// Returns the config of the run whose checkpoint the model is; nothing if it is of none. Throws
   /// ConfigError for one that this strata does not read.
   [[nodiscard]] std::optional<RunConfig> run() const;
+  /// Returns the hash of the weights by which a run knows that it starts from them. Throws
+  /// ConfigError for a model with adapters.
+  [[nodiscard]] std::uint64_t weights_hash() const;
   /// Returns how tokens are drawn and where texts end: what the options say, else what the model's
   /// files say.
   [[nodiscard]] PromptSettings settings(const DrawOptions& options) const;

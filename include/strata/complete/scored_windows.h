@@ -13,6 +13,12 @@
 
 namespace strata {
 
+/// Reads `count` tokens from `begin` on. Throws ConfigError, which names file and token, for an id
+/// that is none of the model's.
+[[nodiscard]] std::vector<std::int32_t> read_model_ids(const TokenSource& tokens,
+                                                       std::int64_t vocabulary, std::int64_t begin,
+                                                       std::int64_t count);
+
 /// A sequence to be scored, and whose loss of it counts.
 struct ScoredWindow {
   ScoreRequest request;

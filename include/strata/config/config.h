@@ -91,6 +91,7 @@ struct DataSection {
 
 struct TrainSection {
   std::optional<Preference> objective;  ///< absent: the loss of every token
+  ReferenceFrom reference = ReferenceFrom::kBase;
   std::optional<double> beta;
   std::optional<double> gamma;
   double label_smoothing = 0;

@@ -85,6 +85,14 @@ inline constexpr EnumName<std::optional<Preference>> kObjectiveNames[] = {
     {Preference::kSimpo, "simpo"},
     {Preference::kOrpo, "orpo"}};
 
+/// Where the log-probabilities of a preference's reference come from.
+enum class ReferenceFrom : std::uint8_t {
+  kBase,    ///< the model without its adapters, beside the one that is trained
+  kStored,  ///< files beside the token files
+};
+inline constexpr EnumName<ReferenceFrom> kReferenceNames[] = {{ReferenceFrom::kBase, "base"},
+                                                              {ReferenceFrom::kStored, "stored"}};
+
 enum class LrSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
 inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConstant, "constant"},
                                                             {LrSchedule::kLinear, "linear"},

@@ -63,6 +63,8 @@ struct PassBuffers {
   std::span<std::int32_t>
       pairs{};  ///< [S, pair_entries, 3] as segments, or empty: see BatchOptions
   std::span<std::int64_t> pair_counts{};  ///< [S] how many entries of `pairs` are used
+  /// [S, pair_entries, 2] TokenSource::reference_logs() of each pair, or empty: nobody wants them
+  std::span<double> reference_logs{};
 };
 
 /// What a loader is made for; fixed for the whole run.

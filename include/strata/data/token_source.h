@@ -29,6 +29,12 @@ struct TokenStorage {
   std::optional<std::int64_t> documents{};     ///< in all; absent where that must be looked for
 };
 
+/// The log-probabilities of the answers of a pair, each the sum over its tokens that count.
+struct PairLogs {
+  double chosen = 0;
+  double rejected = 0;
+};
+
 /// A long, constant sequence of token ids. Every member may be called by several threads at once.
 class TokenSource {
  public:
@@ -60,6 +66,10 @@ class TokenSource {
   /// Returns whether documents are pairs, each a chosen answer and then a rejected one to the same
   /// prompt.
   [[nodiscard]] virtual bool has_pairs() const { return false; }
+  /// Returns what a reference makes of the pair that begins with `token`. Throws IoError naming
+  /// file and remedy for a pair that it has not, and std::logic_error for a source without a
+  /// reference.
+  [[nodiscard]] virtual PairLogs reference_logs(std::int64_t token) const;
   /// Returns where a token of [0, size()) comes from.
   [[nodiscard]] virtual TokenPlace place_of(std::int64_t token) const { return {name(), token}; }
 };

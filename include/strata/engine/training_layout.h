@@ -40,7 +40,7 @@ struct TrainingLayout : Layout {
 
   /// Returns whether the model without its adapters computes beside it.
   [[nodiscard]] bool has_reference() const {
-    return sizes.preference && sizes.preference->needs_reference();
+    return sizes.preference && sizes.preference->needs_reference() && !batch.reference_logs;
   }
   /// Returns what a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {

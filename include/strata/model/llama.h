@@ -39,13 +39,15 @@ struct CellBatch {
   ConstTensorView order;      ///< [N] i32, see EmbeddingBackward
   AttentionSegments segments;
   ConstTensorView pairs{};  ///< as PreferenceLoss has them; absent where documents are no pairs
+  /// as PreferenceLoss has them; absent unless a reference was computed before
+  ConstTensorView reference_logs{};
   std::optional<TokenDraws> draws{};  ///< absent where nothing is trained: nothing is dropped
 };
 
 /// What the head makes of the pairs of a cell, and by which reference.
 struct PairOutputs {
   ConstTensorView
-      reference;       ///< [N] A, losses of tokens by the reference; absent if none is needed
+      reference;       ///< [N] A, losses of tokens by the reference; absent if none computes now
   TensorView figures;  ///< [N / 4, 4] A
 };
 

@@ -24,7 +24,10 @@ struct PreferenceLoss {
   static constexpr std::int64_t kPairColumns = 3;
   ConstTensorView token_loss;  ///< [N] A, of CrossEntropy
   ConstTensorView reference;   ///< [N] A, the same of the reference; absent if the rule needs none
-  ConstTensorView targets;     ///< [N] i32
+  /// [P, 2] f64, log-probabilities of chosen and rejected answers by a reference that computed them
+  /// before; absent where `reference` is there
+  ConstTensorView reference_logs{};
+  ConstTensorView targets;  ///< [N] i32
   /// [P, 3] i32: the first token of a pair, the first one of its rejected answer, the end
   ConstTensorView pairs;
   ConstTensorView grad_scale;  ///< [1] A, read on the device; absent if token_scale is

@@ -18,9 +18,10 @@ namespace strata {
 struct BatchStoreShape {
   BatchShape batch;
   DocumentMask mask = DocumentMask::kOff;
-  DType scale = DType::kF32;  ///< A, dtype of the gradient scale
-  int host_slots = 2;         ///< passes whose tokens are on the host at once
-  bool pairs = false;         ///< documents are pairs of answers, whose table comes along
+  DType scale = DType::kF32;    ///< A, dtype of the gradient scale
+  int host_slots = 2;           ///< passes whose tokens are on the host at once
+  bool pairs = false;           ///< documents are pairs of answers, whose table comes along
+  bool reference_logs = false;  ///< and what a reference that computed before makes of them
 };
 
 /// The lease is the right to read the tokens of one pass on the device, until it is destroyed.
@@ -68,7 +69,7 @@ class BatchStore {
  private:
   /// These are the byte offsets of the parts of a pass in its buffer, and the buffer's size.
   struct Offsets {
-    std::size_t ids, targets, positions, segments, order, pairs, scale, total;
+    std::size_t ids, targets, positions, segments, order, pairs, reference_logs, scale, total;
   };
   static Offsets offsets(const BatchStoreShape& shape);
   [[nodiscard]] BatchLease view(Lease lease, std::size_t host_slot) const;

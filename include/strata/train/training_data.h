@@ -29,8 +29,8 @@ struct TrainingSet {
 [[nodiscard]] std::unique_ptr<TokenSource> open_files(const DataSection& data,
                                                       const FileSource& source);
 /// Opens the files of data.train as data.dtype and data.eos_token say, or makes the tokens of
-/// data.synthetic, and packs them as data.packing says. Throws IoError that names the file, or two
-/// that are from different tokenizers.
+/// data.synthetic, and packs them as data.packing says, with the references that train.reference
+/// wants. Throws IoError that names the file, or two that are from different tokenizers.
 [[nodiscard]] TrainingSet open_training_set(const RunConfig& config);
 /// Opens the files of data.validation, of which there are some, as one source. Throws likewise.
 [[nodiscard]] std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config);

@@ -3,7 +3,8 @@
 //
 // The formulas are those of strata/ops/preference_formula.h, on sums over the tokens of answers.
 //
-// Shapes: token_loss, reference, targets and token_scale [N], pairs [P, 3], figures [R, 4].
+// Shapes: token_loss, reference, targets and token_scale [N], pairs [P, 3], reference_logs [P, 2],
+// figures [R, 4].
 // Tile: one block a row of figures; its threads stride over the tokens of its pair, if it has one.
 // Numerics: f32, sums by strides and then over the block in a fixed order.
 // Not measured: it moves three numbers a token. Naive version: kernels/cpu.
@@ -20,7 +21,8 @@ constexpr int kThreads = 256;
 
 struct PairArguments {
   const float* token_loss;
-  const float* reference;  ///< absent if the rule needs none
+  const float* reference;  ///< absent if the rule needs none, or if the next one is there
+  const double* reference_logs;
   const std::int32_t* targets;
   const std::int32_t* pairs;
   const float* grad_scale;  ///< absent if token_scale is
@@ -55,8 +57,12 @@ __global__ void __launch_bounds__(kThreads) preference_loss(const PairArguments 
     return;
   }
   const std::int32_t* pair = p.pairs + row * PreferenceLoss::kPairColumns;
-  const AnswerLogs<float> chosen = logs_of(p, pair[0], pair[1], scratch);
-  const AnswerLogs<float> rejected = logs_of(p, pair[1], pair[2], scratch);
+  AnswerLogs<float> chosen = logs_of(p, pair[0], pair[1], scratch);
+  AnswerLogs<float> rejected = logs_of(p, pair[1], pair[2], scratch);
+  if (p.reference_logs != nullptr) {
+    chosen.reference = static_cast<float>(p.reference_logs[2 * row]);
+    rejected.reference = static_cast<float>(p.reference_logs[2 * row + 1]);
+  }
   const PairTerms<float> terms = pair_terms(p.rule, chosen, rejected);
   if (threadIdx.x == 0) {
     figures[0] = terms.loss;
@@ -79,6 +85,7 @@ void enqueue(const Context& context, const PreferenceLoss& op) {
   const PairArguments arguments{
       .token_loss = data<float>(op.token_loss),
       .reference = op.rule.needs_reference() ? data<float>(op.reference) : nullptr,
+      .reference_logs = op.rule.needs_reference() ? data<double>(op.reference_logs) : nullptr,
       .targets = data<std::int32_t>(op.targets),
       .pairs = data<std::int32_t>(op.pairs),
       .grad_scale = data<float>(op.grad_scale),

@@ -1,0 +1,47 @@
+// Stores what a model makes of the answers of a token file of pairs, beside that file.
+
+#include <algorithm>
+
+#include "commands/evaluations.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
+#include "strata/base/work_meter.h"
+#include "strata/complete/score_pairs.h"
+
+namespace strata {
+
+void evaluate_reference(const EvaluateOptions& options, const NamedModel& model,
+                        const TokenSource& tokens) {
+  if (!tokens.has_pairs()) {
+    throw ConfigError("--reference: " + tokens.name() +
+                      " holds no pairs of answers; name a token file that `strata tokenize` made " +
+                      "of records with prompt, chosen and rejected");
+  }
+  const std::int64_t positions = model.config().context_limit();
+  const std::int64_t most = std::min(options.model.context.value_or(positions), positions);
+  const std::uint64_t hash = model.weights_hash();
+  const PairList list = list_pairs(tokens, most);
+  if (list.left_out > 0) {
+    log::warn("{}: {} pairs with an answer of more than {} tokens are left out", tokens.name(),
+              format_count(list.left_out), format_count(most));
+  }
+  const std::int64_t answers = 2 * std::ssize(list.pairs);
+  const auto session = load_scoring(options, model, list.longest, answers);
+  const StopSignals stop;
+  WorkProgress work;
+  work.begin("evaluate", {static_cast<std::uint64_t>(answers), "answers"});
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
+  const std::vector<StoredPair> pairs = score_pairs(
+      session->engine(), tokens, model.config().vocab_size, list, [&](std::int64_t more) {
+        if (const int signal = stop.received()) throw Interrupted(signal);
+        work.add(static_cast<std::uint64_t>(more));
+      });
+  write_reference(tokens, {.model = hash, .most_tokens = most}, pairs);
+  print_json_line({{"reference", reference_file_of(tokens.name())},
+                   {"pairs", pairs.size()},
+                   {"left_out", list.left_out}});
+}
+
+}  // namespace strata

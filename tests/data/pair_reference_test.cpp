@@ -1,0 +1,165 @@
+// Tests that batches get what a file of a reference has of their pairs, however these are packed,
+// joined and shuffled, and that a file that does not fit is refused with the remedy.
+
+#include "strata/data/pair_reference.h"
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/data/batch.h"
+#include "strata/data/joined_tokens.h"
+#include "strata/data/open_source.h"
+#include "strata/data/packed_tokens.h"
+#include "strata/data/token_file.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+
+namespace strata::test {
+namespace {
+
+constexpr std::uint64_t kModel = 0x5eed;
+constexpr std::int64_t kRow = 16;
+
+/// Writes pairs of 2 + 3 to 5 + 6 tokens, of which each has its first id for itself; `name` is in
+/// the folder.
+std::string write_pairs(const ScratchFolder& folder, const std::string& name, std::int32_t first_id,
+                        int pairs) {
+  const std::string file = folder.path() / name;
+  TokenFileWriter writer(file, {.type = TokenType::kU16, .vocabulary = 500});
+  writer.mark_pairs();
+  for (int p = 0; p < pairs; ++p) {
+    for (const int length : {2 + p % 4, 3 + p % 4}) {
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(length), 1);
+      ids[0] = first_id + p;
+      writer.append(ids, std::vector<std::uint8_t>(ids.size(), 1));
+      writer.end_document();
+    }
+  }
+  writer.close();
+  writer.publish();
+  return file;
+}
+
+/// What the reference of these tests makes of a pair, by its first id.
+PairLogs logs_of(std::int32_t first_id) {
+  return {.chosen = -first_id / 8.0, .rejected = -first_id / 4.0};
+}
+
+/// Stores them for all pairs of a file but the last ones.
+void store(const std::string& file, const ReferenceOrigin& origin = {kModel, kRow},
+           std::size_t without = 0) {
+  const auto tokens = open_token_source(file);
+  std::vector<std::int64_t> ends;
+  tokens->document_ends_in(0, tokens->size(), ends);
+  std::vector<StoredPair> pairs;
+  for (std::size_t i = 1; i < ends.size(); i += 2) {
+    const std::int64_t begin = i == 1 ? 0 : ends[i - 2];
+    std::vector<std::int32_t> id(1);
+    tokens->read(begin, id);
+    pairs.push_back({.first_token = begin, .logs = logs_of(id[0])});
+  }
+  pairs.resize(pairs.size() - without);
+  write_reference(*tokens, origin, pairs);
+}
+
+std::unique_ptr<TokenSource> referenced(const std::string& file, std::uint64_t model = kModel,
+                                        std::int64_t longest = kRow) {
+  return std::make_unique<ReferencedTokens>(
+      open_token_source(file),
+      ReferenceWish{.model_folder = "a model", .model = model, .longest_answer = longest});
+}
+
+}  // namespace
+
+TEST_CASE("batches get what the reference makes of their pairs, in any order") {
+  const ScratchFolder folder;
+  std::vector<std::unique_ptr<TokenSource>> parts;
+  for (const auto& [name, first] : {std::pair{"a.bin", 10}, std::pair{"b.bin", 200}}) {
+    const std::string file = write_pairs(folder, name, first, 9);
+    store(file);
+    parts.push_back(referenced(file));
+  }
+  const PackedTokens packed(std::make_unique<JoinedTokens>(std::move(parts)),
+                            {.row_tokens = kRow, .overlong = Overlong::kDrop});
+  ThreadPool pool(2);
+  const BatchOptions options{.shape = {.rows = 2, .tokens = kRow, .sub_batches = 3},
+                             .mask = DocumentMask::kOn,
+                             .pairs = true,
+                             .seed = 3,
+                             .vocabulary = 500};
+  BatchLoader loader(packed, options, pool);
+  const auto tokens = static_cast<std::size_t>(options.shape.pass_tokens());
+  const auto entries = static_cast<std::size_t>(pair_entries(options.shape));
+  std::vector<std::int32_t> ids(tokens), targets(tokens), positions(tokens), order(tokens),
+      segments(tokens * kSegmentColumns), pairs(3 * entries * kPairColumns);
+  std::vector<std::int64_t> segment_counts(3), pair_counts(3);
+  std::vector<double> logs(3 * entries * 2, 7);
+  const PassBuffers buffers{.ids = ids,
+                            .targets = targets,
+                            .positions = positions,
+                            .segments = segments,
+                            .order = order,
+                            .segment_counts = segment_counts,
+                            .pairs = pairs,
+                            .pair_counts = pair_counts,
+                            .reference_logs = logs};
+  std::int64_t seen = 0;
+  std::int64_t wrong = 0;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    seen += loader.fill_pass(step * loader.samples_per_step(), 0, buffers);
+    for (std::size_t s = 0; s < 3; ++s) {
+      for (std::size_t p = 0; p < entries; ++p) {
+        const bool used = static_cast<std::int64_t>(p) < pair_counts[s];
+        const auto begin = static_cast<std::size_t>(pairs[(s * entries + p) * kPairColumns]);
+        const PairLogs expected = used ? logs_of(ids[s * tokens / 3 + begin]) : PairLogs();
+        const double* got = &logs[(s * entries + p) * 2];
+        wrong += got[0] == expected.chosen && got[1] == expected.rejected ? 0 : 1;
+      }
+    }
+  }
+  CHECK(seen >= 18);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a reference that is missing, or of something else, is refused with the remedy") {
+  const ScratchFolder folder;
+  const std::string file = write_pairs(folder, "pairs.bin", 10, 9);
+  const auto check = [&](const std::string& what, std::uint64_t model = kModel,
+                         std::int64_t longest = kRow) {
+    std::string text;
+    try {
+      static_cast<void>(referenced(file, model, longest));
+    } catch (const IoError& error) {
+      text = error.what();
+    }
+    CHECK_THAT(text, ContainsSubstring(file + ".reference: ") && ContainsSubstring(what) &&
+                         ContainsSubstring("by `strata evaluate 'a model' --input " + file +
+                                           " --reference`"));
+  };
+  check("is not there");
+  store(file);
+  CHECK(referenced(file)->reference_logs(5).chosen == logs_of(11).chosen);
+  CHECK_THROWS_WITH(referenced(file)->reference_logs(6),
+                    ContainsSubstring("no pair that begins with token 6"));
+  check("was computed by other weights", kModel + 1);
+  store(file, {kModel, 5}, 2);
+  check("leaves out 2 pairs with an answer of more than 5 tokens", kModel, 6);
+  CHECK(referenced(file, kModel, 5)->has_pairs());
+
+  const std::string reference = reference_file_of(file);
+  std::filesystem::resize_file(reference, std::filesystem::file_size(reference) - 1);
+  check("is torn");
+  std::filesystem::resize_file(reference, 40);
+  check("or torn");
+  std::ofstream(reference) << std::string(88, 'x');
+  check("is no reference of strata");
+  store(file);
+  static_cast<void>(write_pairs(folder, "pairs.bin", 11, 9));
+  check("is of other tokens");
+}
+
+}  // namespace strata::test
