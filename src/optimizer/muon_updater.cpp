@@ -1,29 +1,16 @@
 // The host lane makes the direction of one matrix while the device works on the one before it. A
 // matrix is sent once the one before the last was applied, so two places are enough, and what waits
-// for the host lane may overwrite them. Both passes over the state are operators of SGD, so
-// masters, moments and rounding have one definition:
-// - m and u: SGD with Nesterov's momentum, whose weight is a scratch that decays to zero and then
-//   takes one step upwards, which leaves u.
-// - w: SGD without momentum, whose moment is the same scratch.
+// for the host lane may overwrite them.
 
 #include "strata/optimizer/muon_updater.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <new>
-#include <numeric>
-#include <type_traits>
+
+#include "strata/optimizer/newton_schulz.h"
 
 namespace strata {
 
 namespace {
-
-/// An orthogonal matrix times this and the root of its larger extent has elements about as large as
-/// AdamW's update has (Liu et al., 2025).
-constexpr double kScale = 0.2;
-/// Smaller norms count as this, so that a gradient of zeros changes nothing.
-constexpr double kLeastNorm = 1e-7;
 
 /// The extents of the largest matrices.
 struct Extents {
@@ -52,27 +39,6 @@ TensorView shaped(const TensorView& view, const Shape& shape) {
   return {view.data, view.dtype, shape};
 }
 
-template <class X>
-void scale_to(const TensorView& x, double factor, const TensorView& y, ThreadPool& pool) {
-  using A = std::conditional_t<std::is_same_v<X, double>, double, float>;
-  constexpr std::int64_t kPiece = 1 << 16;  // elements
-  const A* from = x.as<A>();
-  X* to = y.as<X>();
-  const auto rounded_factor = static_cast<A>(factor);
-  pool.parallel_for(x.elements(), kPiece, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<X>(from[i] * rounded_factor);
-  });
-}
-
-/// Writes x times a factor, both rounded to A, to y, [n] X.
-void scale_to(const TensorView& x, double factor, const TensorView& y, ThreadPool& pool) {
-  switch (y.dtype) {
-    case DType::kF64: return scale_to<double>(x, factor, y, pool);
-    case DType::kF32: return scale_to<float>(x, factor, y, pool);
-    default: return scale_to<Bf16>(x, factor, y, pool);
-  }
-}
-
 }  // namespace
 
 MuonUpdater::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory) {
@@ -80,8 +46,7 @@ MuonUpdater::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Al
   const auto take = [&](Space space, DType dtype, std::int64_t elements) {
     return memory.tensor(space, "optimizer.muon", dtype, {elements});
   };
-  numbers = memory.allocate(Space::kPageable, "optimizer.muon", sizeof(Numbers));
-  direction = take(Space::kPageable, accumulator_of(plan.compute), most.elements);
+  passes = {plan.compute, most.elements, memory};
   partials = take(Space::kPageable, DType::kF64, SquaredNorm::partials(most.elements));
   for (TensorView& place : at_home) place = take(Space::kPinned, plan.compute, most.elements);
   for (TensorView& place : on_device) place = take(Space::kDevice, plan.compute, most.elements);
@@ -92,32 +57,14 @@ MuonUpdater::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Al
 
 MuonUpdater::MuonUpdater(const UpdaterParts& parts, const Memory& memory, double momentum,
                          ThreadPool& pool)
-    : Updater(parts),
-      memory_(memory),
-      momentum_(momentum),
-      pool_(pool),
-      numbers_(new(memory.numbers) Numbers) {
-  // What decays to zero must be finite.
-  const TensorView& u = memory_.direction;
-  lane(Lane::kHost)
-      .host_task(
-          "clear_direction", [&] { return Accesses({}, {u.bytes()}); }, {.phase = "initialize"},
-          [u] { std::memset(u.data, 0, u.bytes().bytes); });
-}
+    : Updater(parts), memory_(memory), passes_(parts, memory.passes, momentum, pool) {}
 
 bool MuonUpdater::settle(const AdamWScalars& actual) {
-  numbers_->direct = actual;
-  numbers_->direct.lr = 1;
-  numbers_->direct.beta1 = momentum_;
-  numbers_->apply = actual;
-  numbers_->apply.beta1 = 0;
-  numbers_->apply.grad_factor = kNewtonSchulzGain;
+  passes_.settle(actual);
   return true;
 }
 
-std::optional<ByteRange> MuonUpdater::numbers() const {
-  return ByteRange{reinterpret_cast<const std::byte*>(numbers_), sizeof(Numbers)};
-}
+std::optional<ByteRange> MuonUpdater::numbers() const { return passes_.numbers(); }
 
 // The host lane needs no wait: the decision was taken on it. Copies wait for the turn of the block.
 void MuonUpdater::before_load(BlockId block, Event /*decided*/, const Tag& tag) {
@@ -141,43 +88,6 @@ void MuonUpdater::before_load(BlockId block, Event /*decided*/, const Tag& tag) 
   end(block, host.record());
 }
 
-/// Returns the operator of a matrix with what both passes have in common.
-Momentum MuonUpdater::operator_of(BlockId block, const ParameterRun& run) const {
-  Momentum op;
-  op.rounding_stream = static_cast<std::uint64_t>(block.value());
-  op.rounding_begin = run.begin;
-  op.nonfinite = p_.nonfinite;
-  return op;
-}
-
-/// Submits on the host lane what makes the direction x of a matrix, and its new moment.
-void MuonUpdater::make_direction(BlockId block, const ParameterRun& run, const TensorView& to,
-                                 const Tag& tag) const {
-  Stream& host = lane(Lane::kHost);
-  const BlockState& state = p_.state.block(block);
-  const std::int64_t n = to.elements();
-  const TensorView u = shaped(memory_.direction, {n});
-  const TensorView partials = shaped(memory_.partials, {SquaredNorm::partials(n)});
-  Momentum op = operator_of(block, run);
-  op.formula = MomentumFormula::kNesterov;
-  op.weight = u;
-  op.m = state.m.slice_rows(run.begin, n);
-  op.grad = state.grad.slice_rows(run.begin, n);
-  op.scalars = &numbers_->direct;
-  op.lr_factor = -1;     // upwards
-  op.weight_decay = -1;  // times lr: all of it
-  p_.host_kernels.run(host, op, tag);
-  p_.host_kernels.run(host, SquaredNorm{.x = u, .partial = partials}, tag);
-  host.host_task(
-      "normalize", [&] { return Accesses({u.bytes(), partials.bytes()}, {to.bytes()}); }, tag,
-      [u, partials, to, &pool = pool_] {
-        const auto* sums = partials.as<double>();
-        const double norm = std::sqrt(std::accumulate(sums, sums + partials.elements(), 0.0));
-        scale_to(u, 1 / std::max(norm, kLeastNorm), to, pool);
-      },
-      {.kind = CostKind::kPooled});
-}
-
 /// Submits the way of a matrix to the device, its steps there and its way home.
 MuonUpdater::Travel MuonUpdater::send(BlockId block, const ParameterRun& run, std::size_t place,
                                       const Tag& tag) const {
@@ -186,7 +96,10 @@ MuonUpdater::Travel MuonUpdater::send(BlockId block, const ParameterRun& run, st
   const std::int64_t smaller = std::min(run.rows, columns);
   const TensorView home = shaped(memory_.at_home[place], {n});
   const TensorView there = shaped(memory_.on_device[place], {run.rows, columns});
-  make_direction(block, run, home, tag);
+  const TensorView u = passes_.make_direction(block, run.begin, n, tag);
+  const TensorView partials = shaped(memory_.partials, {SquaredNorm::partials(n)});
+  p_.host_kernels.run(lane(Lane::kHost), SquaredNorm{.x = u, .partial = partials}, tag);
+  passes_.normalize(u, partials, home, tag);
   Stream& in = lane(Lane::kActivationsIn);
   in.wait(lane(Lane::kHost).record(), WaitFor::kFilled);
   in.copy(there.data, home.data, home.bytes().bytes, tag);
@@ -205,23 +118,8 @@ MuonUpdater::Travel MuonUpdater::send(BlockId block, const ParameterRun& run, st
 
 /// Submits on the host lane the step along a direction that is back.
 void MuonUpdater::apply(BlockId block, const Travel& back, const Tag& tag) const {
-  Stream& host = lane(Lane::kHost);
-  host.wait(back.home, WaitFor::kArrived);
-  const BlockState& state = p_.state.block(block);
-  const ParameterRun& run = *back.run;
-  const std::int64_t n = back.direction.elements();
-  const double scale =
-      kScale * std::sqrt(static_cast<double>(std::max(run.rows, run.segment->cols)));
-  Momentum op = operator_of(block, run);
-  op.formula = MomentumFormula::kSgd;
-  op.weight = state.weight.slice_rows(run.begin, n);
-  if (state.low) op.low = state.low.slice_rows(run.begin, n);
-  op.m = shaped(memory_.direction, {n});
-  op.grad = back.direction;
-  op.scalars = &numbers_->apply;
-  op.lr_factor = run.lr_factor * scale;
-  op.weight_decay = run.weight_decay / scale;
-  p_.host_kernels.run(host, op, tag);
+  lane(Lane::kHost).wait(back.home, WaitFor::kArrived);
+  passes_.apply(block, *back.run, back.run->begin, back.direction, tag);
 }
 
 }  // namespace strata

@@ -11,8 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "strata/base/thread_pool.h"
-#include "strata/optimizer/newton_schulz.h"
+#include "strata/optimizer/muon_passes.h"
 #include "strata/optimizer/updater.h"
 
 namespace strata {
@@ -30,8 +29,7 @@ class MuonUpdater final : public Updater {
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
-    std::byte* numbers = nullptr;         ///< pageable: Numbers
-    TensorView direction;                 ///< pageable, [elements] A: u
+    MuonPasses::Memory passes;
     TensorView partials;                  ///< pageable, f64: of its squared norm
     std::array<TensorView, 2> at_home;    ///< pinned, [elements] X: x, then o
     std::array<TensorView, 2> on_device;  ///< device, [elements] X: likewise
@@ -48,11 +46,6 @@ class MuonUpdater final : public Updater {
   [[nodiscard]] std::optional<ByteRange> numbers() const override;
 
  private:
-  /// Host tasks read these.
-  struct Numbers {
-    AdamWScalars direct;  ///< by which m and u are made
-    AdamWScalars apply;   ///< by which o is applied
-  };
   /// A matrix whose direction is on its way.
   struct Travel {
     const ParameterRun* run = nullptr;
@@ -60,17 +53,12 @@ class MuonUpdater final : public Updater {
     Event home;            ///< when o is there
   };
 
-  [[nodiscard]] Momentum operator_of(BlockId block, const ParameterRun& run) const;
-  void make_direction(BlockId block, const ParameterRun& run, const TensorView& to,
-                      const Tag& tag) const;
   [[nodiscard]] Travel send(BlockId block, const ParameterRun& run, std::size_t place,
                             const Tag& tag) const;
   void apply(BlockId block, const Travel& back, const Tag& tag) const;
 
   Memory memory_;
-  double momentum_;
-  ThreadPool& pool_;
-  Numbers* numbers_ = nullptr;  ///< host lane only
+  MuonPasses passes_;
 };
 
 }  // namespace strata
