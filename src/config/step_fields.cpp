@@ -122,8 +122,8 @@ void OptimizerSection::fields(FieldList& f) {
            "momentum) have one, which saves 4 bytes per parameter, or 2 in bf16. Take lion with a "
            "third to a tenth of AdamW's lr and three to ten times its weight_decay; all of them "
            "decay weights as AdamW does. muon orthogonalises the updates of the matrices of layers "
-           "on the device, at AdamW's lr and weight_decay, and leaves the rest to AdamW; it runs "
-           "on one rank, with all state on the host. Take it to learn from fewer tokens.");
+           "on the device, at AdamW's lr and weight_decay, and leaves the rest to AdamW; all "
+           "state stays on the host. Take it to learn from fewer tokens.");
   f.add("lr", lr,
         "Sets the peak learning rate, reached at the end of the warm-up. Lower it if the loss "
         "jumps or stops being finite.")

@@ -140,8 +140,7 @@ void check_kind(const OptimizerSection& o, Rules& r) {
               "optimizer.kind to \"adamw\"");
 }
 
-/// Refuses what whole matrices cannot be updated with. That there is one rank is checked where the
-/// ranks are known.
+/// Refuses what whole matrices cannot be updated with.
 void check_muon(const RunConfig& c, ConfigProblems& problems) {
   const OptimizerSection& o = c.optimizer;
   if (o.kind != OptimizerKind::kMuon) return;

@@ -32,7 +32,7 @@ TrainingEngine::TrainingEngine(const TrainingLayout& s, const EngineParts& parts
       losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_,
               s.sizes.preference ? LossKind::kPairs : LossKind::kTokens),
       preference_(take_preference(s, arenas_)),
-      optimizer_({state_, weights_, parts.world, *parts.backend.kernels,
+      optimizer_({state_, weights_, parts.world, *parts.collectives.shard, *parts.backend.kernels,
                   parts.backend.host_kernels(), arenas_, *parts.backend.pool},
                  s.optimizer,
                  [this](const StepOutcome& outcome) {

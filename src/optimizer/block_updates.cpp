@@ -31,7 +31,13 @@ BlockUpdates::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, A
     : shuttle(layout, plan, memory, plan.chunk_factor * StateShuttle::kChunk),
       nonfinite(memory.tensor(Space::kPageable, "optimizer.nonfinite", DType::kI32, {1})) {
   if (any_updated(plan, UpdateTime::kSpeculated)) undo.emplace(layout, plan, memory);
-  if (any_updated_by(plan, UpdatedBy::kMuon)) muon.emplace(layout, plan, memory);
+  if (any_updated_by(plan, UpdatedBy::kMuon)) {
+    if (plan.ranks > 1) {
+      sharded_muon.emplace(layout, plan, memory);
+    } else {
+      muon.emplace(layout, plan, memory);
+    }
+  }
   if (!any_on_device(plan)) return;
   device_nonfinite = memory.tensor(Space::kDevice, "optimizer.nonfinite", DType::kI32, {1});
   landed_nonfinite = memory.tensor(Space::kPinned, "optimizer.nonfinite", DType::kI32, {1});
@@ -54,6 +60,7 @@ BlockUpdates::BlockUpdates(const OptimizerParts& parts, const UpdateSources& sou
   }
   const UpdaterParts shared{.state = state_,
                             .weights = weights_,
+                            .collectives = parts.collectives,
                             .device = parts.arenas.device(),
                             .kernels = parts.kernels,
                             .host_kernels = parts.host_kernels,
@@ -92,6 +99,9 @@ std::unique_ptr<Updater> BlockUpdates::make_updater(const BlockPlan& row, const 
       return made;
     }
     case UpdatedBy::kMuon:
+      if (memory_.sharded_muon) {
+        return make_sharded_muon_updater(parts, *memory_.sharded_muon, muon_momentum_, pool);
+      }
       return std::make_unique<MuonUpdater>(parts, memory_.muon.value(), muon_momentum_, pool);
   }
   throw std::logic_error("a block that nobody updates has no updater");

@@ -16,7 +16,6 @@
 #include "plan/refusal.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
-#include "strata/base/error.h"
 #include "strata/base/narrow.h"
 #include "strata/plan/sample_setup.h"
 
@@ -143,12 +142,7 @@ LlamaSizes llama_sizes(const RunConfig& config) {
 }
 
 Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
-  const int ranks = planned.place.world();
-  static_cast<void>(given.step_rows(ranks));  // else it throws
-  if (given.optimizer.kind == OptimizerKind::kMuon && ranks > 1) {
-    throw ConfigError("optimizer.kind: \"muon\" needs one rank, and there are " +
-                      std::to_string(ranks) + "; start one, or set it to \"adamw\"");
-  }
+  static_cast<void>(given.step_rows(planned.place.world()));  // else it throws
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe_training(given, choices, planned);
   plan_memory(s, in);

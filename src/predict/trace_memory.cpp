@@ -32,6 +32,10 @@ constexpr std::int64_t kOfBlockInStep = 20;
 constexpr std::int64_t kOfShuttleChunk = 12;
 /// Both passes over a matrix that is updated as a whole, its way there and back, and its steps.
 constexpr std::int64_t kOfMatrix = 32;
+/// The same of a matrix that several ranks share, with what they tell each other of its norm; and
+/// the gathers of a layer, beside its sums that shards cut, of which each rank but one adds one.
+constexpr std::int64_t kOfSharedMatrix = 40;
+constexpr std::int64_t kOfSharedLayer = 2;
 /// Batch and losses of a pass; scalars and the norm of a step.
 constexpr std::int64_t kOfPass = 16;
 constexpr std::int64_t kOfStep = 32;
@@ -77,7 +81,11 @@ std::size_t most_trace_records(const TrainingLayout& s) {
   }
   const OptimizerOptions& o = s.optimizer;
   if (!o.lr_factors.empty() || !o.weight_decays.empty()) step += 2 * further_runs(*s.model, o);
-  if (o.kind == OptimizerKind::kMuon) step += kOfMatrix * whole_matrices(*s.model, o);
+  if (o.kind == OptimizerKind::kMuon) {
+    const bool shared = s.state.ranks > 1;
+    step += (shared ? kOfSharedMatrix : kOfMatrix) * whole_matrices(*s.model, o);
+    if (shared) step += (kOfSharedLayer + s.state.ranks) * layers;
+  }
   return narrow<std::size_t>(kTracedSteps * (step + s.choices.passes * pass));
 }
 

@@ -173,7 +173,7 @@ TEST_CASE("the doctor looks whether a run is right, has what it needs, and fits"
     CHECK_FALSE(fs::exists(folder / "run"));
   }
   check_bad("config", tiny + " --set run.stepps=3", "did you mean run.steps?");
-  const Examined refused = found(" --set optimizer.kind=muon --ranks 2");
+  const Examined refused = found(" --set schedule.step_rows=1000");
   CHECK(refused.of("memory of the run")["found"] == "cannot be planned");
   CHECK(found(" --set memory.host_limit=1MiB").of("memory of the run")["found"] == "does not fit");
   CHECK_THAT(strata(folder, "doctor" + tiny + " --set run.steps=7 --set run.steps=8").text,

@@ -276,6 +276,7 @@ class Rig {
   std::unique_ptr<Updater> make() {
     const UpdaterParts parts{.state = state,
                              .weights = weights,
+                             .collectives = *machine.collectives().shard,
                              .device = machine.device(),
                              .kernels = machine.kernels(),
                              .host_kernels = machine.kernels(),

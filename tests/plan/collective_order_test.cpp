@@ -178,6 +178,9 @@ std::vector<RunConfig> configs() {
       all.push_back(config);
     }
   }
+  RunConfig muon = tiny_config();
+  muon.optimizer.kind = OptimizerKind::kMuon;
+  all.push_back(muon);
   return all;
 }
 

@@ -104,6 +104,7 @@ std::vector<Case> cases() {
     c.optimizer.timing = UpdateTiming::kSpeculative;
     c.optimizer.deferred_units = 1;
   });
+  add("muon", [](RunConfig& c) { c.optimizer.kind = OptimizerKind::kMuon; });
   add("masked documents", [](RunConfig& c) { c.data.document_mask = true; });
   return all;
 }
@@ -131,7 +132,8 @@ std::string canonical_of(const Recorder& recorder, const RunConfig& config) {
 
 /// Compares what a run on the cpu submits with what a dry run of its setup does.
 void compare(const RunConfig& config, Ranks& ranks) {
-  const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
+  const bool left = config.optimizer.interleave > 0.0 ||  // updates that no load asked for
+                    config.optimizer.kind == OptimizerKind::kMuon;
   Recorder ran, dry;
   test::TinyEngine engine(config, ranks, {.trace = &ran});
   ran.start();

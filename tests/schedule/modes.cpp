@@ -320,6 +320,7 @@ std::vector<Mode> update_modes() {
       {{"optimizer.kind=muon"},
        {"run.dtype=f64", "run.dtype=f32" + tied, "run.dtype=bf16 optimizer.moment_dtype=bf16",
         "run.dtype=bf16 optimizer.master=none"},
+       each("ranks", {"1", "2", "3"}),
        {"", "schedule.passes=2", "schedule.passes=2 schedule.gradient_sums=device",
         "schedule.weight_slots=1"}});
   return modes;

@@ -113,9 +113,9 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   options.beta1 = 0;
   options.beta2 = 0;
   options.seed = seed;
-  Optimizer optimizer(
-      {state, weights, *self, *backend.kernels, *backend.kernels, arenas, *backend.pool}, options,
-      [](const StepOutcome&) {});
+  Optimizer optimizer({state, weights, *self, *collectives, *backend.kernels, *backend.kernels,
+                       arenas, *backend.pool},
+                      options, [](const StepOutcome&) {});
   Moments moments;
   for (std::int64_t step = 0; step < updates; ++step) {
     optimizer.begin_step({.step = step, .lr = 0, .valid_tokens = 1}, {});

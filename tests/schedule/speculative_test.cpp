@@ -72,9 +72,10 @@ Fed feed(const OptimizerCase& c, const std::vector<FedStep>& steps, Ranks& ranks
   options.seed = 7;
   options.timing = c.speculated.empty() ? UpdateTiming::kBeforeUse : UpdateTiming::kSpeculative;
   Fed fed;
-  Optimizer optimizer(
-      {state, weights, ranks, *backend.kernels, *backend.kernels, arenas, *backend.pool}, options,
-      [&](const StepOutcome& outcome) { fed.outcomes.push_back(outcome); });
+  Optimizer optimizer({state, weights, ranks, *collectives, *backend.kernels, *backend.kernels,
+                       arenas, *backend.pool},
+                      options,
+                      [&](const StepOutcome& outcome) { fed.outcomes.push_back(outcome); });
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const FedStep& step = steps[i];
     optimizer.begin_step(

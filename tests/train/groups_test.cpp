@@ -113,6 +113,21 @@ TEST_CASE("any number of ranks, sharing the state in any way, trains as one rank
   }
 }
 
+TEST_CASE("any number of ranks trains by muon as one rank does") {
+  const auto run = [](const Sharing& sharing) {
+    RunConfig config = config_of(kTiedPasses, {}, sharing, 3);
+    config.optimizer.kind = OptimizerKind::kMuon;
+    return run_session(config, sharing.ranks, {}, sharing.on_host);
+  };
+  const RunResult alone = run({});
+  for (const Sharing& sharing : {Sharing{2, 0}, Sharing{3, 0}, Sharing{4, 0}, Sharing{4, 2}}) {
+    INFO(sharing.ranks << " ranks, on a host " << sharing.on_host);
+    const RunResult result = run(sharing);
+    CHECK(difference(result, alone) < kTolerance);
+    CHECK(result == run(sharing));
+  }
+}
+
 TEST_CASE("gradients that are summed on the device are added over hosts once a step") {
   RunConfig config = config_of(kTiedPasses, {}, {4, 2}, 2);
   for (const GradientSums sums : {GradientSums::kDevice, GradientSums::kHost}) {

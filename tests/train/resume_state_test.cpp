@@ -204,8 +204,10 @@ TEST_CASE("files of wider dtypes are read where this run's own would fit in smal
 
 TEST_CASE("a run that goes on on other ranks ends as one that did not, within rounding") {
   constexpr std::int64_t kSteps = 4;
-  const auto config_of = [](DType dtype, int ranks) {
+  const OptimizerKind kind = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kMuon);
+  const auto config_of = [kind](DType dtype, int ranks) {
     RunConfig config = save_config({.dtype = dtype, .ranks = ranks});
+    config.optimizer.kind = kind;
     config.run.threads = 1;
     config.schedule.sub_batches = 4 / ranks;  // the rows of a step stay the same
     config.optimizer.eps = 1e-2;              // as large as gradients: AdamW is smooth, not a sign

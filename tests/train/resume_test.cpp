@@ -164,11 +164,14 @@ TEST_CASE("a run whose optimizer has one moment goes on with the same bits, and 
 }
 
 TEST_CASE("a run of muon goes on with the same bits") {
-  for (const Staged staged : kStaged) {
-    RunConfig config = save_config({.dtype = DType::kBF16, .moments = DType::kBF16}, {}, staged,
-                                   Execution::kShuffled);
-    config.optimizer.kind = OptimizerKind::kMuon;
-    check_resumes(config, config, 1, 2);
+  for (const int ranks : {1, 3}) {
+    for (const Staged staged : kStaged) {
+      RunConfig config =
+          save_config({.dtype = DType::kBF16, .moments = DType::kBF16, .ranks = ranks}, {}, staged,
+                      ranks == 1 ? Execution::kShuffled : Execution::kThreads);
+      config.optimizer.kind = OptimizerKind::kMuon;
+      check_resumes(config, config, ranks, 2);
+    }
   }
 }
 

@@ -63,11 +63,13 @@ std::vector<Case> cases() {
     c.optimizer.moment_dtype = DType::kBF16;
     c.optimizer.timing = UpdateTiming::kSpeculative;
   });
-  add("matrices of muon, one sub-batch", 1, [](RunConfig& c) {
-    c.model.llama.num_hidden_layers = 8;
-    c.schedule.sub_batches = 1;
-    c.optimizer.kind = OptimizerKind::kMuon;
-  });
+  for (const int ranks : {1, 3}) {
+    add("matrices of muon, one sub-batch", ranks, [](RunConfig& c) {
+      c.model.llama.num_hidden_layers = 8;
+      c.schedule.sub_batches = 1;
+      c.optimizer.kind = OptimizerKind::kMuon;
+    });
+  }
   add("many cells", 1, [](RunConfig& c) { c.schedule.sub_batches = 40; });
   return all;
 }

@@ -23,7 +23,7 @@ struct StateChoices {
   Form base_form = Form::kPlain;  ///< of layers that nobody trains
   int moments = 2;                ///< this and the next one as in StatePlan
   bool split = true;
-  bool muon = false;  ///< matrices of layers are updated as wholes, which needs one rank
+  bool muon = false;  ///< matrices of layers are updated as wholes
   int passes = 1;
   int gradient_ring = 0;  ///< slots that layers' gradients share; 0: each gradient has a home
   int rank = 0;           ///< this and the next three as in StatePlan

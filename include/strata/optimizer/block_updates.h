@@ -15,6 +15,7 @@
 
 #include "strata/optimizer/muon_updater.h"
 #include "strata/optimizer/optimizer_parts.h"
+#include "strata/optimizer/sharded_muon.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
 #include "strata/optimizer/step.h"
@@ -42,9 +43,10 @@ class BlockUpdates final : private LoadObserver {
     StateShuttle::Memory shuttle;         ///< handed to the updater of interleaved blocks, if any
     TensorView nonfinite;                 ///< pageable, [1] i32: of updates on the host
     std::optional<UndoLog::Memory> undo;  ///< absent if no block is speculated
-    std::optional<MuonUpdater::Memory> muon;  ///< absent if no row names that updater
-    TensorView device_nonfinite;              ///< device, [1] i32: of updates there, or absent
-    TensorView landed_nonfinite;              ///< pinned, [1] i32: what the device says, or absent
+    std::optional<MuonUpdater::Memory> muon;        ///< absent if no row names that updater
+    std::optional<ShardedMuonMemory> sharded_muon;  ///< instead of it, with several ranks
+    TensorView device_nonfinite;  ///< device, [1] i32: of updates there, or absent
+    TensorView landed_nonfinite;  ///< pinned, [1] i32: what the device says, or absent
   };
 
   /// Makes the updaters that rows name, and hears of the loads of the weight store from now on. The

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "strata/base/thread_pool.h"
+#include "strata/comm/collectives.h"
 #include "strata/comm/ranks.h"
 #include "strata/ops/kernels.h"
 #include "strata/store/training_state.h"
@@ -14,9 +15,10 @@ namespace strata {
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
-  Ranks& world;           ///< all ranks
-  Kernels& kernels;       ///< run on device lanes
-  Kernels& host_kernels;  ///< run on the host lane
+  Ranks& world;              ///< all ranks
+  Collectives& collectives;  ///< of the ranks that share the state
+  Kernels& kernels;          ///< run on device lanes
+  Kernels& host_kernels;     ///< run on the host lane
   Arenas& arenas;
   ThreadPool& pool;  ///< of the host lane's own tasks
 };

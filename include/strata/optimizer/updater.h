@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/comm/collectives.h"
 #include "strata/optimizer/step.h"
 #include "strata/optimizer/step_judge.h"
 #include "strata/optimizer/update_rule.h"
@@ -36,6 +37,7 @@ class UpdateObserver {
 struct UpdaterParts {
   TrainingState& state;
   WeightStore& weights;
+  Collectives& collectives;  ///< of the ranks that share the state
   Device& device;
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane

@@ -1,0 +1,93 @@
+// The matrix that costs most goes first, and each goes to the rank that has least so far: all ranks
+// meet once a block, so what counts is the rank with most to do in it. That is made the first one,
+// by which steps are predicted.
+
+#include "optimizer/matrix_deal.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "strata/ops/optimizer.h"
+
+namespace strata {
+
+namespace {
+
+/// A matrix begins at a multiple of so many elements, so that products of it are those of a matrix
+/// in memory of its own.
+constexpr std::int64_t kPlaceElements = 256;
+
+/// Returns what the Newton-Schulz steps of a matrix cost, up to a factor.
+double cost_of(const DealtMatrix& matrix) {
+  const auto n = static_cast<double>(std::min(matrix.run->rows, matrix.run->segment->cols));
+  return n * (2 * static_cast<double>(matrix.elements()) + n * n);
+}
+
+DealtMatrix cut_into_shards(const ParameterRun& run, std::int64_t shard_elements, int ranks) {
+  DealtMatrix matrix{.run = &run, .parts = {}, .cut_blocks = {}};
+  const std::int64_t n = matrix.elements();
+  const auto within = [&](std::int64_t of_block) {
+    return std::clamp(of_block - run.begin, std::int64_t{0}, n);
+  };
+  for (int r = 0; r < ranks; ++r) {
+    const MatrixRange part{within(r * shard_elements), within((r + 1) * shard_elements)};
+    matrix.parts.push_back(part);
+    if (part.end == 0 || part.end == n || part.end % SquaredNorm::kBlock == 0) continue;
+    const std::int64_t cut = part.end / SquaredNorm::kBlock;
+    const bool known = !matrix.cut_blocks.empty() && matrix.cut_blocks.back() == cut;
+    if (!known) matrix.cut_blocks.push_back(cut);
+  }
+  return matrix;
+}
+
+}  // namespace
+
+bool DealtMatrix::is_cut() const {
+  return std::ranges::none_of(parts, [&](const MatrixRange& p) { return p.count() == elements(); });
+}
+
+MatrixRange DealtMatrix::block(std::int64_t index) const {
+  const std::int64_t begin = index * SquaredNorm::kBlock;
+  return {begin, std::min(begin + SquaredNorm::kBlock, elements())};
+}
+
+MatrixRange DealtMatrix::whole_blocks(int rank) const {
+  const MatrixRange& of = part(rank);
+  const std::int64_t begin = SquaredNorm::partials(of.begin);
+  const std::int64_t end =
+      of.end == elements() ? SquaredNorm::partials(of.end) : of.end / SquaredNorm::kBlock;
+  return {begin, std::max(begin, end)};
+}
+
+MatrixDeal::MatrixDeal(const std::vector<ParameterRun>& runs, std::int64_t shard_elements,
+                       int ranks) {
+  for (const ParameterRun& run : runs) {
+    if (run.rows > 0) matrices.push_back(cut_into_shards(run, shard_elements, ranks));
+  }
+  std::vector<std::size_t> order(matrices.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return cost_of(matrices[i]); });
+  std::vector<double> costs(static_cast<std::size_t>(ranks));
+  std::vector<std::int64_t> elements(static_cast<std::size_t>(ranks));
+  for (const std::size_t i : order) {
+    const auto least = std::ranges::min_element(costs) - costs.begin();
+    const auto worker = static_cast<std::size_t>(least);
+    matrices[i].worker = static_cast<int>(least);
+    matrices[i].place = elements[worker];
+    costs[worker] += cost_of(matrices[i]);
+    elements[worker] +=
+        (matrices[i].elements() + kPlaceElements - 1) / kPlaceElements * kPlaceElements;
+  }
+  work_elements = *std::ranges::max_element(elements);
+  const auto busiest = static_cast<int>(std::ranges::max_element(costs) - costs.begin());
+  for (DealtMatrix& matrix : matrices) {
+    if (matrix.worker == 0) {
+      matrix.worker = busiest;
+    } else if (matrix.worker == busiest) {
+      matrix.worker = 0;
+    }
+  }
+}
+
+}  // namespace strata
