@@ -278,6 +278,24 @@ TEST_CASE("any number of ranks makes the bits that one makes by muon of the same
   }
 }
 
+TEST_CASE("a wait of muon on several ranks that is left out is found as a race", "[one_thread]") {
+  RunConfig config = tiny_config();
+  config.run.steps = 2;
+  config.optimizer.kind = OptimizerKind::kMuon;
+  config.debug.execution = Execution::kEager;  // the numbers stay right; only the order is wrong
+  for (const WaitFor why : {WaitFor::kFilled, WaitFor::kGathered, WaitFor::kArrived}) {
+    Recorder recorder;
+    trace_run(recorder, config, 2, why);
+    const auto updates = [&](std::size_t i) {
+      return recorder.records()[i].what.tag.phase == "update";
+    };
+    INFO(std::string(name_of(why)));
+    CHECK(std::ranges::any_of(recorder.races(100'000), [&](const Race& race) {
+      return updates(race.first) && updates(race.second);
+    }));
+  }
+}
+
 TEST_CASE("a model learns by muon") {
   RunConfig config = tiny_config();
   config.run.dtype = GENERATE(DType::kF64, DType::kBF16);

@@ -120,6 +120,21 @@ TEST_CASE("the products of muon are in the predicted time") {
     for (int i = 0; i < 3; ++i) add(64, 256);                    // gate, up, down
   }
   CHECK(predicted_s(config) - adamw_s == Approx(flops / kFlops).epsilon(0.1));
+
+  // Three ranks work on gate, up and down, and the slowest of them on q besides.
+  config.hardware.collective_gbs = 1e12;
+  config.hardware.nic_gbs = 1e12;
+  const auto of_three = [&](OptimizerKind kind) {
+    config.optimizer.kind = kind;
+    return predict_step_s(make_setup(config, 0, 3, {.ranks_on_host = 3}), kNewDevice).value();
+  };
+  flops = 0;
+  for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
+    add(64, 256);
+    add(24, 64);
+  }
+  CHECK(of_three(OptimizerKind::kMuon) - of_three(OptimizerKind::kAdamW) ==
+        Approx(flops / kFlops).epsilon(0.1));
 }
 
 TEST_CASE("deferred units are chosen beside the rule's, as far as a gradient ring allows") {
