@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "strata/base/narrow.h"
 #include "strata/ops/optimizer.h"
 
 namespace strata {
@@ -23,27 +24,28 @@ double cost_of(const DealtMatrix& matrix) {
   return n * (2 * static_cast<double>(matrix.elements()) + n * n);
 }
 
-DealtMatrix cut_into_shards(const ParameterRun& run, std::int64_t shard_elements, int ranks) {
-  DealtMatrix matrix{.run = &run, .parts = {}, .cut_blocks = {}};
-  const std::int64_t n = matrix.elements();
-  const auto within = [&](std::int64_t of_block) {
-    return std::clamp(of_block - run.begin, std::int64_t{0}, n);
-  };
-  for (int r = 0; r < ranks; ++r) {
-    const MatrixRange part{within(r * shard_elements), within((r + 1) * shard_elements)};
-    matrix.parts.push_back(part);
-    if (part.end == 0 || part.end == n || part.end % SquaredNorm::kBlock == 0) continue;
-    const std::int64_t cut = part.end / SquaredNorm::kBlock;
-    const bool known = !matrix.cut_blocks.empty() && matrix.cut_blocks.back() == cut;
-    if (!known) matrix.cut_blocks.push_back(cut);
+DealtMatrix cut_into_shards(const ParameterRun& run, std::int64_t shard_elements) {
+  DealtMatrix matrix{.run = &run, .shard_elements = shard_elements, .cut_blocks = {}};
+  for (std::int64_t i = 0; i < SquaredNorm::partials(matrix.elements()); ++i) {
+    const MatrixRange block = matrix.block(i);
+    if (matrix.rank_of(block.begin) != matrix.rank_of(block.end - 1)) {
+      matrix.cut_blocks.push_back(i);
+    }
   }
   return matrix;
 }
 
 }  // namespace
 
-bool DealtMatrix::is_cut() const {
-  return std::ranges::none_of(parts, [&](const MatrixRange& p) { return p.count() == elements(); });
+MatrixRange DealtMatrix::part(int rank) const {
+  const auto within = [&](std::int64_t of_block) {
+    return std::clamp(of_block - run->begin, std::int64_t{0}, elements());
+  };
+  return {within(rank * shard_elements), within((rank + 1) * shard_elements)};
+}
+
+int DealtMatrix::rank_of(std::int64_t element) const {
+  return narrow<int>((run->begin + element) / shard_elements);
 }
 
 MatrixRange DealtMatrix::block(std::int64_t index) const {
@@ -52,7 +54,7 @@ MatrixRange DealtMatrix::block(std::int64_t index) const {
 }
 
 MatrixRange DealtMatrix::whole_blocks(int rank) const {
-  const MatrixRange& of = part(rank);
+  const MatrixRange of = part(rank);
   const std::int64_t begin = SquaredNorm::partials(of.begin);
   const std::int64_t end =
       of.end == elements() ? SquaredNorm::partials(of.end) : of.end / SquaredNorm::kBlock;
@@ -62,14 +64,16 @@ MatrixRange DealtMatrix::whole_blocks(int rank) const {
 MatrixDeal::MatrixDeal(const std::vector<ParameterRun>& runs, std::int64_t shard_elements,
                        int ranks) {
   for (const ParameterRun& run : runs) {
-    if (run.rows > 0) matrices.push_back(cut_into_shards(run, shard_elements, ranks));
+    if (run.rows > 0) matrices.push_back(cut_into_shards(run, shard_elements));
   }
   std::vector<std::size_t> order(matrices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t i) { return cost_of(matrices[i]); });
-  std::vector<double> costs(static_cast<std::size_t>(ranks));
-  std::vector<std::int64_t> elements(static_cast<std::size_t>(ranks));
+  // Of more ranks than matrices those that follow have none.
+  const auto workers = std::clamp(order.size(), std::size_t{1}, static_cast<std::size_t>(ranks));
+  std::vector<double> costs(workers);
+  std::vector<std::int64_t> elements(workers);
   for (const std::size_t i : order) {
     const auto least = std::ranges::min_element(costs) - costs.begin();
     const auto worker = static_cast<std::size_t>(least);

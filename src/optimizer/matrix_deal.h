@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,15 +24,16 @@ struct DealtMatrix {
   const ParameterRun* run = nullptr;
   int worker = 0;                        ///< the rank that orthogonalises it
   std::int64_t place = 0;                ///< its first element among those that the worker has
-  std::vector<MatrixRange> parts;        ///< the elements of each rank's shard, by rank
+  std::int64_t shard_elements = 0;       ///< of the block
   std::vector<std::int64_t> cut_blocks;  ///< blocks of SquaredNorm with elements of several ranks
 
   [[nodiscard]] std::int64_t elements() const { return run->rows * run->segment->cols; }
-  [[nodiscard]] const MatrixRange& part(int rank) const {
-    return parts[static_cast<std::size_t>(rank)];
-  }
+  /// Returns the elements that a rank's shard has.
+  [[nodiscard]] MatrixRange part(int rank) const;
+  /// Returns the rank whose shard has an element.
+  [[nodiscard]] int rank_of(std::int64_t element) const;
   /// Returns whether several ranks have elements.
-  [[nodiscard]] bool is_cut() const;
+  [[nodiscard]] bool is_cut() const { return rank_of(0) != rank_of(elements() - 1); }
   /// Returns the elements of a block of SquaredNorm, the last of which may be short.
   [[nodiscard]] MatrixRange block(std::int64_t index) const;
   /// Returns the blocks of SquaredNorm of which a rank has all elements.

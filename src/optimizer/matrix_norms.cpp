@@ -134,8 +134,9 @@ void MatrixNorms::complete(const DealtMatrix& matrix, const Tag& tag) const {
   const TensorView own = said_by(matrix, rank_, at_home_);
   host.host_task(
       "merge_norms", [&] { return Accesses({home.bytes()}, {own.bytes()}); }, tag,
-      [&matrix, home, own, rank = rank_, ranks = ranks_] {
-        for (int r = 0; r < ranks; ++r) {
+      [&matrix, home, own, rank = rank_] {
+        const int last = matrix.rank_of(matrix.elements() - 1);
+        for (int r = matrix.rank_of(0); r <= last; ++r) {
           if (r == rank) continue;
           take_over(matrix, r, home.as<double>() + r * own.elements(), own.as<double>());
         }

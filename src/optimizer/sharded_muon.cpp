@@ -37,7 +37,7 @@ MuonSizes sizes_of(const ModelLayout& layout, const StatePlan& plan) {
     most.work = std::max(most.work, deal.work_elements);
     for (const DealtMatrix& matrix : deal.matrices) {
       const std::int64_t smaller = std::min(matrix.run->rows, matrix.run->segment->cols);
-      for (const MatrixRange& part : matrix.parts) most.part = std::max(most.part, part.count());
+      most.part = std::max(most.part, std::min(matrix.elements(), shard));
       most.norms = std::max(most.norms, MatrixNorms::values_of(matrix));
       most.elements = std::max(most.elements, matrix.elements());
       most.square = std::max(most.square, smaller * smaller);
@@ -120,14 +120,14 @@ void ShardedMuonUpdater::before_load(BlockId block, Event /*decided*/, const Tag
 
 /// Returns where x and o of this rank's part of a matrix are at home.
 TensorView ShardedMuonUpdater::part_at_home(BlockId block, const DealtMatrix& matrix) const {
-  const MatrixRange& part = matrix.part(rank_);
+  const MatrixRange part = matrix.part(rank_);
   return memory_.at_home.slice_rows(matrix.run->begin + part.begin - p_.state.block(block).begin,
                                     part.count());
 }
 
 /// Submits what makes this rank's part of the direction of a matrix, and its way to the device.
 void ShardedMuonUpdater::send(BlockId block, const DealtMatrix& matrix, const Tag& tag) {
-  const MatrixRange& part = matrix.part(rank_);
+  const MatrixRange part = matrix.part(rank_);
   const std::int64_t begin = matrix.run->begin + part.begin;
   if (part.count() == 0) {
     norms_.measure(matrix, {}, tag);
@@ -173,7 +173,7 @@ void ShardedMuonUpdater::orthogonalise(const DealtMatrix& matrix, const TensorVi
 /// Submits the way home of this rank's part of a matrix, and the step along it.
 void ShardedMuonUpdater::apply(BlockId block, const DealtMatrix& matrix, const TensorView& results,
                                const Tag& tag) const {
-  const MatrixRange& part = matrix.part(rank_);
+  const MatrixRange part = matrix.part(rank_);
   if (part.count() == 0) return;
   const std::int64_t work = results.elements() / p_.state.plan().ranks;
   const TensorView from =
