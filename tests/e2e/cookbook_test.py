@@ -28,6 +28,9 @@ SAID = {
     "strata plan configs/llama-7b.json --gpu": ["RTX 4090", "predicted step"],
     "strata plan configs/llama-7b.json --generate": ["RTX 4090", "tokens/s drawn"],
     "strata plan configs/qwen3-100m.json": ["host in all:", "of 6 GiB"],
+    "strata plan configs/qwen3-8b.json": ["layers.35.adapter", "predicted step"],
+    "strata export runs/adapter": ["with the adapters added"],
+    "strata tokenize pairs.jsonl": ["pairs of a chosen and a rejected answer"],
     "strata tune": ["RTX 4090", "written: tuned.json"],
     "strata generate": ["20 tokens drawn", "house number"],
     "strata report": ["html"],
@@ -76,6 +79,9 @@ def prepare(folder, root, strata):
     chats = [{"messages": [{"role": "user", "content": f"Is it far to house {i}?"},
                            {"role": "assistant", "content": "The door is ten minutes on foot."}]} for i in range(60)]
     (folder / "chats.jsonl").write_text("".join(json.dumps(c) + "\n" for c in chats))
+    pairs = [{"prompt": f"Is it far to house {i}?", "chosen": "The door is ten minutes on foot.", "rejected": "Yes."}
+             for i in range(60)]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(p) + "\n" for p in pairs))
 
     (folder / "bin").mkdir()
     (folder / "bin/strata").symlink_to(strata)
@@ -94,7 +100,7 @@ def losses(folder, run):
 
 def check_results(folder):
     """What the runs of the page have left, as problems."""
-    for run, fall in (("own/run", 1.0), ("chat/run", 2.0)):
+    for run, fall in (("own/run", 1.0), ("chat/run", 2.0), ("adapter", 0.3), ("preferred", 0.5)):
         first, *_, last = losses(folder, run)
         if last > first - fall:
             yield f"runs/{run}: the loss fell from {first} to {last} only"
