@@ -2,7 +2,7 @@
 """Runs clang-tidy on the sources that a change touches, and for a header that it touches on one source that includes
 it.
 
-  scripts/check_tidy.py [--all] [--most N]   --all: every source; at most N of them (300), those that changed most first
+  scripts/check_tidy.py [--all] [--most N]   --all: every source; at most N of them (400), those that changed most first
   scripts/check_tidy.py --self-test          checks how sources are chosen
 
 Needs build/cpu-debug configured, from whose compile commands it takes the flags, without the precompiled header: a
@@ -192,7 +192,7 @@ def main():
         return self_test()
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--most", type=int, default=300)
+    parser.add_argument("--most", type=int, default=400)
     arguments = parser.parse_args()
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     entries = [alone for entry in entries for alone in of_each_source(entry)]
