@@ -69,7 +69,8 @@ void check_train(const RunConfig& c, ConfigProblems& problems) {
 
 void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
-  r.refuse_if(s.resident_units && *s.resident_units > c.model.llama.num_hidden_layers + 2,
+  const double layers = static_cast<double>(c.model.llama.num_hidden_layers);
+  r.refuse_if(s.resident_units && static_cast<double>(*s.resident_units) > layers + 2,
               "resident_units", "must be from 0 to model.num_hidden_layers + 2");
   const double sub_batch_tokens =
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
@@ -78,8 +79,7 @@ void check_schedule(const RunConfig& c, Rules r) {
   check_int8(s, r);
   // Planner and stores have an entry for each of them.
   constexpr double kMostBoundaries = 1 << 20;
-  const double boundaries = (static_cast<double>(c.model.llama.num_hidden_layers) + 1) *
-                            static_cast<double>(s.sub_batches);
+  const double boundaries = (layers + 1) * static_cast<double>(s.sub_batches);
   r.refuse_if(boundaries > kMostBoundaries, "sub_batches",
               "times (model.num_hidden_layers + 1) must be at most 2^20; use more rows or passes");
   // No number of bytes may leave 64 bits.
