@@ -273,7 +273,9 @@ TEST_CASE("any number of ranks makes the bits that one makes by muon of the same
     const StateBytes alone = trained_bytes(dtype, 1);
     for (const int ranks : {2, 3, 7}) {
       INFO(std::string(name_of(dtype)) << ", " << ranks << " ranks");
-      CHECK(trained_bytes(dtype, ranks) == alone);
+      // Catch2 would turn all bytes into text, which takes minutes.
+      const bool same = trained_bytes(dtype, ranks) == alone;
+      CHECK(same);
     }
   }
 }
