@@ -26,11 +26,13 @@ double cost_of(const DealtMatrix& matrix) {
 
 DealtMatrix cut_into_shards(const ParameterRun& run, std::int64_t shard_elements) {
   DealtMatrix matrix{.run = &run, .shard_elements = shard_elements, .cut_blocks = {}};
-  for (std::int64_t i = 0; i < SquaredNorm::partials(matrix.elements()); ++i) {
-    const MatrixRange block = matrix.block(i);
-    if (matrix.rank_of(block.begin) != matrix.rank_of(block.end - 1)) {
-      matrix.cut_blocks.push_back(i);
-    }
+  std::vector<std::int64_t>& cut = matrix.cut_blocks;
+  const int last = matrix.rank_of(matrix.elements() - 1);
+  for (int r = matrix.rank_of(0) + 1; r <= last; ++r) {
+    const std::int64_t at = matrix.part(r).begin;
+    if (at % SquaredNorm::kBlock == 0) continue;
+    const std::int64_t block = at / SquaredNorm::kBlock;
+    if (cut.empty() || cut.back() != block) cut.push_back(block);
   }
   return matrix;
 }
