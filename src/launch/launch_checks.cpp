@@ -81,7 +81,7 @@ const LaunchFacts& facts_of(const Facts& ranks, int rank) {
   return ranks[static_cast<std::size_t>(rank)];
 }
 
-void check_versions(const Facts& ranks, LaunchFindings& found) {
+void check_versions(const Facts& ranks, GpuModels models, LaunchFindings& found) {
   const std::string backends =
       differing(ranks, [](const LaunchFacts& f) { return std::string(f.backend.view()); });
   if (!backends.empty()) {
@@ -103,7 +103,13 @@ void check_versions(const Facts& ranks, LaunchFindings& found) {
   }
   const std::string gpus =
       differing(ranks, [](const LaunchFacts& f) { return std::string(f.gpu.view()); });
-  if (!gpus.empty()) {
+  if (gpus.empty()) return;
+  if (models == GpuModels::kOne) {
+    found.errors.push_back(
+        "with optimizer.kind \"muon\" and run.shard_group \"node\" all ranks need GPUs of one "
+        "model, since another may round differently and hosts would part (" +
+        gpus + "); set run.shard_group to \"all\", or optimizer.kind to \"adamw\"");
+  } else {
     found.warnings.push_back("the ranks have different GPUs, and the slowest sets the pace (" +
                              gpus + ")");
   }
@@ -239,9 +245,9 @@ std::string cores_text(const CoreBits& cores) {
 
 }  // namespace
 
-LaunchFindings check_launch(const std::vector<LaunchFacts>& ranks) {
+LaunchFindings check_launch(const std::vector<LaunchFacts>& ranks, GpuModels models) {
   LaunchFindings found;
-  check_versions(ranks, found);
+  check_versions(ranks, models, found);
   const auto blind = [&](int rank) {
     return facts_of(ranks, rank).backend.view() == "cuda" &&
            facts_of(ranks, rank).visible_gpus == 0;

@@ -51,12 +51,19 @@ BackendOptions backend_options(const RunConfig& config, const SessionHooks& hook
   return options;
 }
 
+/// Muon alone makes state of products that each replica computes for itself.
+GpuModels models_for(const RunConfig& config, const GroupPlace& place) {
+  const bool apart = place.replicas > 1 && config.optimizer.kind == OptimizerKind::kMuon;
+  return apart ? GpuModels::kOne : GpuModels::kAny;
+}
+
 /// Throws AgreedError if several ranks cannot work together as they were started; logs how they
 /// were. Gives each a GPU, and cores and threads that no other rank has.
-void place_ranks(BackendKind kind, const RunConfig& config, Ranks& ranks, BackendOptions& options) {
+void place_ranks(BackendKind kind, const RunConfig& config, const GroupPlace& place, Ranks& ranks,
+                 BackendOptions& options) {
   const std::vector<LaunchFacts> facts = gather_launch_facts(kind, ranks);
   if (ranks.size() > 1) {
-    const LaunchFindings found = check_launch(facts);
+    const LaunchFindings found = check_launch(facts, models_for(config, place));
     log::info("{}", map_of_ranks(facts));
     if (!found.errors.empty()) {
       throw AgreedError(joined_lines(found.errors), ConfigError("").exit_code());
@@ -91,7 +98,7 @@ RankMachine start_machine(const RunConfig& config, const SessionHooks& hooks, Ra
   }
   work.begin("starting the device");
   BackendOptions options = backend_options(config, hooks);
-  place_ranks(kind, config, ranks, options);
+  place_ranks(kind, config, groups.place(), ranks, options);
   RankMachine machine;
   machine.backend =
       hooks.make_backend ? hooks.make_backend(kind, options) : make_backend(kind, options);

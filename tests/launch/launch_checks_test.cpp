@@ -162,6 +162,17 @@ TEST_CASE("different GPUs, and a launcher that counts otherwise, are warnings") 
              ContainsSubstring("rank 0 on host a (1 by the launcher, 2 found)"));
 }
 
+TEST_CASE("different GPUs are an error where ranks are to have one model") {
+  std::vector<LaunchFacts> ranks = good_ranks();
+  CHECK(check_launch(ranks, GpuModels::kOne).errors.empty());
+  ranks[2].gpu = "NVIDIA A100";
+  const LaunchFindings found = check_launch(ranks, GpuModels::kOne);
+  CHECK(found.warnings.empty());
+  REQUIRE(found.errors.size() == 1);
+  CHECK_THAT(found.errors.front(), ContainsSubstring("NVIDIA A100: rank 2 on host b") &&
+                                       ContainsSubstring("set run.shard_group to \"all\""));
+}
+
 TEST_CASE("all faults of a start are told at once") {
   std::vector<LaunchFacts> ranks = good_ranks();
   ranks[1].visible_gpus = 1;

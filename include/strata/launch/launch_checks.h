@@ -20,12 +20,17 @@ struct LaunchFindings {
 /// Fewer cores than this starve the threads of a rank: those that submit, copy, reduce and update.
 inline constexpr int kFewestCores = 4;
 
+/// Says of which models the GPUs of ranks may be: of one where replicas orthogonalise for
+/// themselves, since another may round products differently.
+enum class GpuModels { kAny, kOne };
+
 /// Returns what is wrong with the start of these ranks. Errors are: different backends, drivers or
 /// CUDA runtimes; no GPU; two ranks on one GPU; GPUs that are hidden from ranks of the same host;
 /// a launcher that has bound ranks to fewer than kFewestCores cores though the host has more for
-/// each. Warnings are: few cores for another reason; different GPUs; a launcher that counts other
-/// ranks on a host than there are.
-[[nodiscard]] LaunchFindings check_launch(const std::vector<LaunchFacts>& ranks);
+/// each; different GPUs where `models` is kOne. Warnings are: few cores for another reason;
+/// different GPUs otherwise; a launcher that counts other ranks on a host than there are.
+[[nodiscard]] LaunchFindings check_launch(const std::vector<LaunchFacts>& ranks,
+                                          GpuModels models = GpuModels::kAny);
 
 /// Returns a line for each rank: rank, host, GPU, NUMA node and cores.
 [[nodiscard]] std::string map_of_ranks(const std::vector<LaunchFacts>& ranks);
