@@ -1,7 +1,7 @@
-// What a rank says of a matrix is its partial sums, each in the place that it has in the whole, and
-// then a block of elements for each block that is cut, each element in its place in the block. What
-// it does not have stays undefined. A rank puts together what all have said, and then takes the
-// sums of the blocks that are cut.
+// What a rank says of a matrix is the partial sums of the blocks that it has whole, and then room
+// for a block of elements at each end of its part: what it has of blocks that are cut there. A rank
+// puts together what all have said: all partial sums, each in its place, and then the blocks that
+// are cut, whose sums it takes. What nobody says stays undefined.
 
 #include "optimizer/matrix_norms.h"
 
@@ -13,22 +13,20 @@ namespace {
 
 constexpr std::int64_t kNormBlock = SquaredNorm::kBlock;
 
-MatrixRange common(const MatrixRange& a, const MatrixRange& b) {
-  const std::int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
+/// Returns the most partial sums that a rank says of a matrix.
+std::int64_t most_sums(const DealtMatrix& matrix) {
+  return SquaredNorm::partials(std::min(matrix.elements(), matrix.shard_elements));
 }
 
-/// Calls `visit(range, at)` for the elements of a rank in each block that is cut; `at` is where
-/// they begin in what it says of the matrix.
+/// Calls `visit(edge, at)` for the elements of a rank, which may be none, in the block that is cut
+/// at each end of its part; `at` is where they are in what it says of the matrix.
 template <class Visit>
 void for_each_edge(const DealtMatrix& matrix, int rank, const Visit& visit) {
-  std::int64_t at = SquaredNorm::partials(matrix.elements());
-  for (const std::int64_t index : matrix.cut_blocks) {
-    const MatrixRange block = matrix.block(index);
-    const MatrixRange edge = common(block, matrix.part(rank));
-    if (edge.count() > 0) visit(edge, at + edge.begin - block.begin);
-    at += kNormBlock;
-  }
+  const MatrixRange part = matrix.part(rank);
+  const MatrixRange whole = matrix.whole_blocks(rank);
+  const std::int64_t at = most_sums(matrix);
+  visit(MatrixRange{part.begin, std::min(whole.begin * kNormBlock, part.end)}, at);
+  visit(MatrixRange{std::min(whole.end * kNormBlock, part.end), part.end}, at + kNormBlock);
 }
 
 template <class A>
@@ -39,44 +37,54 @@ void show_edges(const DealtMatrix& matrix, int rank, const A* u, double* said) {
   });
 }
 
-/// Adds what a rank has said of a matrix to what another one knows.
+/// Adds what a rank has said of a matrix to what is known of the whole.
 void take_over(const DealtMatrix& matrix, int rank, const double* said, double* known) {
   const MatrixRange sums = matrix.whole_blocks(rank);
-  std::copy(said + sums.begin, said + sums.end, known + sums.begin);
+  std::copy(said, said + sums.count(), known + sums.begin);
+  double* const cut = known + SquaredNorm::partials(matrix.elements());
   for_each_edge(matrix, rank, [&](const MatrixRange& edge, std::int64_t at) {
-    std::copy(said + at, said + at + edge.count(), known + at);
+    if (edge.count() == 0) return;
+    const auto block = std::ranges::lower_bound(matrix.cut_blocks, edge.begin / kNormBlock);
+    const std::int64_t place = block - matrix.cut_blocks.begin();
+    std::copy(said + at, said + at + edge.count(),
+              cut + place * kNormBlock + edge.begin % kNormBlock);
   });
 }
 
 }  // namespace
 
-std::int64_t MatrixNorms::values_of(const DealtMatrix& matrix) {
+std::int64_t MatrixNorms::said_values(const DealtMatrix& matrix) {
+  return most_sums(matrix) + 2 * kNormBlock;
+}
+
+std::int64_t MatrixNorms::known_values(const DealtMatrix& matrix) {
   return SquaredNorm::partials(matrix.elements()) + std::ssize(matrix.cut_blocks) * kNormBlock;
 }
 
 MatrixNorms::MatrixNorms(const UpdaterParts& parts, const TensorView& at_home,
-                         const TensorView& on_device)
+                         const TensorView& on_device, const TensorView& known)
     : p_(parts),
       rank_(parts.state.plan().rank),
       ranks_(parts.state.plan().ranks),
       at_home_(at_home),
-      on_device_(on_device) {}
+      on_device_(on_device),
+      known_(known) {}
 
 /// Returns the part of a place that has what a rank says of the matrix.
 TensorView MatrixNorms::said_by(const DealtMatrix& matrix, int rank,
                                 const TensorView& place) const {
-  const std::int64_t values = values_of(matrix);
+  const std::int64_t values = said_values(matrix);
   return place.slice_rows(rank * values, values);
 }
 
 ConstTensorView MatrixNorms::measure(const DealtMatrix& matrix, const TensorView& u,
                                      const Tag& tag) {
   if (u) measure_own(matrix, u, tag);
-  if (matrix.is_cut()) {
-    exchange(matrix, tag);
-    if (u) complete(matrix, tag);
-  }
-  return said_by(matrix, rank_, at_home_).slice_rows(0, SquaredNorm::partials(matrix.elements()));
+  const std::int64_t sums = SquaredNorm::partials(matrix.elements());
+  if (!matrix.is_cut()) return said_by(matrix, rank_, at_home_).slice_rows(0, sums);
+  exchange(matrix, tag);
+  if (u) complete(matrix, tag);
+  return known_.slice_rows(0, sums);
 }
 
 void MatrixNorms::measure_own(const DealtMatrix& matrix, const TensorView& u,
@@ -89,7 +97,7 @@ void MatrixNorms::measure_own(const DealtMatrix& matrix, const TensorView& u,
     const std::int64_t count = matrix.block(sums.end - 1).end - begin;
     p_.host_kernels.run(host,
                         SquaredNorm{.x = u.slice_rows(begin - matrix.part(rank_).begin, count),
-                                    .partial = own.slice_rows(sums.begin, sums.count())},
+                                    .partial = own.slice_rows(0, sums.count())},
                         tag);
   }
   if (matrix.cut_blocks.empty()) return;
@@ -105,7 +113,7 @@ void MatrixNorms::measure_own(const DealtMatrix& matrix, const TensorView& u,
 /// Submits what brings to this rank's home what all ranks say of a matrix, if it has a part of it.
 void MatrixNorms::exchange(const DealtMatrix& matrix, const Tag& tag) {
   const bool has_part = matrix.part(rank_).count() > 0;
-  const TensorView home = at_home_.slice_rows(0, ranks_ * values_of(matrix));
+  const TensorView home = at_home_.slice_rows(0, ranks_ * said_values(matrix));
   const TensorView there = on_device_.slice_rows(0, home.elements());
   Stream& in = p_.device.stream(Lane::kActivationsIn);
   Stream& comm = p_.device.stream(Lane::kComm);
@@ -127,25 +135,24 @@ void MatrixNorms::exchange(const DealtMatrix& matrix, const Tag& tag) {
   p_.device.stream(Lane::kHost).wait(read_, WaitFor::kArrived);
 }
 
-/// Submits what completes this rank's partial sums by what the others have said.
+/// Submits what completes the partial sums by what all ranks have said.
 void MatrixNorms::complete(const DealtMatrix& matrix, const Tag& tag) const {
   Stream& host = p_.device.stream(Lane::kHost);
-  const TensorView home = at_home_.slice_rows(0, ranks_ * values_of(matrix));
-  const TensorView own = said_by(matrix, rank_, at_home_);
+  const TensorView home = at_home_.slice_rows(0, ranks_ * said_values(matrix));
+  const TensorView known = known_.slice_rows(0, known_values(matrix));
   host.host_task(
-      "merge_norms", [&] { return Accesses({home.bytes()}, {own.bytes()}); }, tag,
-      [&matrix, home, own, rank = rank_] {
+      "merge_norms", [&] { return Accesses({home.bytes()}, {known.bytes()}); }, tag,
+      [&matrix, home, known] {
         const int last = matrix.rank_of(matrix.elements() - 1);
         for (int r = matrix.rank_of(0); r <= last; ++r) {
-          if (r == rank) continue;
-          take_over(matrix, r, home.as<double>() + r * own.elements(), own.as<double>());
+          take_over(matrix, r, home.as<double>() + r * said_values(matrix), known.as<double>());
         }
       });
   std::int64_t at = SquaredNorm::partials(matrix.elements());
   for (const std::int64_t index : matrix.cut_blocks) {
     p_.host_kernels.run(host,
-                        SquaredNorm{.x = own.slice_rows(at, matrix.block(index).count()),
-                                    .partial = own.slice_rows(index, 1)},
+                        SquaredNorm{.x = known.slice_rows(at, matrix.block(index).count()),
+                                    .partial = known.slice_rows(index, 1)},
                         tag);
     at += kNormBlock;
   }

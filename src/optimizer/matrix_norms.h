@@ -14,11 +14,15 @@ namespace strata {
 
 class MatrixNorms {
  public:
-  /// Returns what a rank says of a matrix: f64 values.
-  [[nodiscard]] static std::int64_t values_of(const DealtMatrix& matrix);
+  /// Returns how many f64 values a rank says of a matrix.
+  [[nodiscard]] static std::int64_t said_values(const DealtMatrix& matrix);
+  /// Returns how many f64 values are put together from what all ranks say of it.
+  [[nodiscard]] static std::int64_t known_values(const DealtMatrix& matrix);
 
-  /// `at_home`, pinned, and `on_device` are [ranks, values_of(any matrix)] f64.
-  MatrixNorms(const UpdaterParts& parts, const TensorView& at_home, const TensorView& on_device);
+  /// `at_home`, pinned, and `on_device` are [ranks, said_values(any matrix)] f64, and `known`, on
+  /// the host, is [known_values(any matrix)] f64.
+  MatrixNorms(const UpdaterParts& parts, const TensorView& at_home, const TensorView& on_device,
+              const TensorView& known);
 
   /// Submits what measures a direction, of which `u`, A, is this rank's part on the host lane, or
   /// absent. All ranks call it. Returns the partial sums of the whole, which this rank can read on
@@ -35,7 +39,7 @@ class MatrixNorms {
   UpdaterParts p_;
   int rank_;
   int ranks_;
-  TensorView at_home_, on_device_;
+  TensorView at_home_, on_device_, known_;
   Event gathered_;  ///< the last exchange
   Event read_;      ///< what it brought is home
 };

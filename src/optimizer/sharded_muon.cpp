@@ -18,6 +18,7 @@ namespace {
 struct MuonSizes {
   std::int64_t part = 0;      ///< elements of a matrix that a rank has
   std::int64_t norms = 0;     ///< values that a rank says of a matrix
+  std::int64_t known = 0;     ///< values that it knows then
   std::int64_t shard = 0;     ///< elements of a shard
   std::int64_t work = 0;      ///< elements that a rank orthogonalises in a block
   std::int64_t elements = 0;  ///< of a matrix
@@ -38,7 +39,8 @@ MuonSizes sizes_of(const ModelLayout& layout, const StatePlan& plan) {
     for (const DealtMatrix& matrix : deal.matrices) {
       const std::int64_t smaller = std::min(matrix.run->rows, matrix.run->segment->cols);
       most.part = std::max(most.part, std::min(matrix.elements(), shard));
-      most.norms = std::max(most.norms, MatrixNorms::values_of(matrix));
+      most.norms = std::max(most.norms, MatrixNorms::said_values(matrix));
+      most.known = std::max(most.known, MatrixNorms::known_values(matrix));
       most.elements = std::max(most.elements, matrix.elements());
       most.square = std::max(most.square, smaller * smaller);
     }
@@ -60,7 +62,7 @@ class ShardedMuonUpdater final : public Updater {
         rank_(parts.state.plan().rank),
         memory_(memory),
         passes_(parts, memory.passes, momentum, pool),
-        norms_(parts, memory.norms, memory.gathered_norms) {
+        norms_(parts, memory.norms, memory.gathered_norms, memory.known_norms) {
     const StatePlan& plan = parts.state.plan();
     for (const BlockId b : parts.state.ids()) {
       const std::int64_t shard = parts.state.layout().blocks[b].shard_elements(plan.ranks);
@@ -197,6 +199,7 @@ ShardedMuonMemory::ShardedMuonMemory(const ModelLayout& layout, const StatePlan&
   passes = {plan.compute, most.part, memory};
   norms = take(Space::kPinned, DType::kF64, plan.ranks * most.norms);
   gathered_norms = take(Space::kDevice, DType::kF64, plan.ranks * most.norms);
+  known_norms = take(Space::kPageable, DType::kF64, most.known);
   at_home = take(Space::kPinned, plan.compute, most.shard);
   directions = take(Space::kDevice, plan.compute, plan.ranks * most.shard);
   results = take(Space::kDevice, plan.compute, plan.ranks * most.work);

@@ -19,6 +19,7 @@ struct ShardedMuonMemory {
 
   MuonPasses::Memory passes;          ///< for the largest part of a matrix
   TensorView norms, gathered_norms;   ///< pinned and device, f64: of MatrixNorms
+  TensorView known_norms;             ///< pageable, f64: likewise
   TensorView at_home;                 ///< pinned, [n] X: x, then o
   TensorView directions;              ///< device, [R n] X: x of the whole block
   TensorView results;                 ///< device, [R w] X: o of all its matrices
