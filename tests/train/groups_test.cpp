@@ -120,7 +120,8 @@ TEST_CASE("any number of ranks trains by muon as one rank does") {
     return run_session(config, sharing.ranks, {}, sharing.on_host);
   };
   const RunResult alone = run({});
-  for (const Sharing& sharing : {Sharing{2, 0}, Sharing{3, 0}, Sharing{4, 0}, Sharing{4, 2}}) {
+  for (const Sharing& sharing :
+       {Sharing{2, 0}, Sharing{3, 0}, Sharing{4, 0}, Sharing{2, 1}, Sharing{4, 2}}) {
     INFO(sharing.ranks << " ranks, on a host " << sharing.on_host);
     const RunResult result = run(sharing);
     CHECK(difference(result, alone) < kTolerance);
