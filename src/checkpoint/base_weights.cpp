@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/base/random.h"
 
 namespace strata {
@@ -32,6 +33,20 @@ std::uint64_t hash_of_base(const SafetensorsDirectory& files, const ModelLayout&
     }
   }
   return hash;
+}
+
+std::uint64_t hash_of_model(std::uint64_t weights, const LlamaConfig& config) {
+  LlamaConfig computing = config;
+  computing.initializer_range = LlamaConfig().initializer_range;
+  computing.max_position_embeddings = LlamaConfig().max_position_embeddings;
+  // A checkpoint's config.json leaves out a scaling that changes nothing.
+  const auto& scaling = computing.rope_scaling;
+  if (scaling &&
+      (scaling->rope_type == RopeType::kDefault || scaling->rope_type == RopeType::kDynamic)) {
+    computing.rope_scaling.reset();
+  }
+  const std::string text = write_fields(computing);
+  return mix64(weights ^ xxh3(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
 void require_same_base(const BaseWeights& saved, const BaseWeights& now) {

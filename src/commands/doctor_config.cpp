@@ -73,7 +73,8 @@ Finding examine_model(const RunConfig& config) {
 Finding examine_data(RunConfig& config, int ranks) {
   return looked_at("data", "data.train", [&](Finding& finding) {
     config = with_steps_of_epochs(config, ranks);
-    const TrainingSet set = open_training_set(config);
+    const std::optional<ReferenceWish> reference = reference_wish(config, {});
+    const TrainingSet set = open_training_set(config, reference);
     const BatchOptions options = training_batches(config, 0, ranks);
     const ModelTokenizer tokenizer = tokenizer_of(config.model);
     for (const auto& source : set.sources) require_tokenizer_of(tokenizer, *source);
@@ -91,7 +92,7 @@ Finding examine_data(RunConfig& config, int ranks) {
                                 format_count(loader.samples()), config.data.sequence_length, read,
                                 format_count(config.run.steps));
     if (config.data.validation.empty()) return;
-    const std::unique_ptr<TokenSource> validation = open_validation_set(config);
+    const std::unique_ptr<TokenSource> validation = open_validation_set(config, reference);
     require_tokenizer_of(tokenizer, *validation);
     for (const auto& source : set.sources) require_same_tokenizer(*source, *validation);
     finding.found += ", validation on " + format_count(validation->size()) + " tokens";

@@ -5,6 +5,7 @@
 #include "commands/evaluations.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/base/output_file.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
@@ -27,6 +28,8 @@ void evaluate_reference(const EvaluateOptions& options, const NamedModel& model,
     log::warn("{}: {} pairs with an answer of more than {} tokens are left out", tokens.name(),
               format_count(list.left_out), format_count(most));
   }
+  // A folder that takes no file is known before hours of work.
+  OutputFile file(reference_file_of(tokens.name()));
   const std::int64_t answers = 2 * std::ssize(list.pairs);
   const auto session = load_scoring(options, model, list.longest, answers);
   const StopSignals stop;
@@ -38,7 +41,7 @@ void evaluate_reference(const EvaluateOptions& options, const NamedModel& model,
         if (const int signal = stop.received()) throw Interrupted(signal);
         work.add(static_cast<std::uint64_t>(more));
       });
-  write_reference(tokens, {.model = hash, .most_tokens = most}, pairs);
+  write_reference(file, tokens, {.model = hash, .most_tokens = most}, pairs);
   print_json_line({{"reference", reference_file_of(tokens.name())},
                    {"pairs", pairs.size()},
                    {"left_out", list.left_out}});

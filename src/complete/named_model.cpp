@@ -83,7 +83,8 @@ std::uint64_t NamedModel::weights_hash() const {
                       " is used with adapters, and no run starts from both; export the merged " +
                       "model by `strata export --merge` and name that");
   }
-  return hash_of_base(SafetensorsDirectory(folder_), make_layout(spec_of(config_)));
+  return hash_of_model(hash_of_base(SafetensorsDirectory(folder_), make_layout(spec_of(config_))),
+                       config_);
 }
 
 PromptSettings NamedModel::settings(const DrawOptions& options) const {

@@ -4,6 +4,7 @@
 #include "strata/complete/score_pairs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -40,8 +41,13 @@ class OpenAnswers {
     const auto counts = std::span(loss).last(logprobs.size());
     double sum = 0;
     for (std::size_t i = 0; i < logprobs.size(); ++i) sum += counts[i] != 0 ? logprobs[i] : 0;
+    if (!std::isfinite(sum)) {
+      throw NumericalError(tokens_.name() + ": the log-probability of an answer of the pair that " +
+                           "begins with token " + std::to_string(list_.pairs[number / 2].begin) +
+                           " is not finite; are the weights damaged?");
+    }
     StoredPair& pair = scored_[number / 2];
-    pair.first_token = list_.pairs[number / 2].begin;
+    pair.place = list_.pairs[number / 2];
     (number % 2 == 0 ? pair.logs.chosen : pair.logs.rejected) = sum;
   }
   std::vector<StoredPair> take() { return std::move(scored_); }
@@ -52,7 +58,7 @@ class OpenAnswers {
     std::int64_t end;
   };
   [[nodiscard]] Answer at(std::size_t number) const {
-    const PairList::Place& pair = list_.pairs[number / 2];
+    const PairPlace& pair = list_.pairs[number / 2];
     return number % 2 == 0 ? Answer{pair.begin, pair.middle} : Answer{pair.middle, pair.end};
   }
   [[nodiscard]] std::vector<std::uint8_t> loss_of(const Answer& answer) const {
@@ -74,7 +80,7 @@ PairList list_pairs(const TokenSource& tokens, std::int64_t most_tokens) {
   constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;  // tokens
   constexpr std::int64_t kFewest = 2;  // the second token is the first that can have loss
   PairList list;
-  PairList::Place place;
+  PairPlace place;
   std::vector<std::int64_t> ends;
   for (std::int64_t asked = 0; asked < tokens.size(); asked += kAtOnce) {
     ends.clear();

@@ -57,7 +57,9 @@ void add_pairs(std::int64_t row_begin, std::span<const std::int64_t> ends, PairT
 void add_logs(const TokenSource& source, std::int64_t begin, std::int64_t first, std::int64_t end,
               const PassBuffers& out) {
   for (auto p = static_cast<std::size_t>(first); p < static_cast<std::size_t>(end); ++p) {
-    const PairLogs logs = source.reference_logs(begin + out.pairs[p * kPairColumns]);
+    const auto pair = out.pairs.subspan(p * kPairColumns, kPairColumns);
+    const PairLogs logs = source.reference_logs(
+        {.begin = begin + pair[0], .middle = begin + pair[1], .end = begin + pair[2]});
     out.reference_logs[2 * p] = logs.chosen;
     out.reference_logs[2 * p + 1] = logs.rejected;
   }

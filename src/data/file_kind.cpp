@@ -67,6 +67,8 @@ constexpr FileKind kOldMegatron{
     "Name the .bin file beside it, and set data.dtype to u16 or, with a vocabulary above 65,500, "
     "u32"};
 constexpr FileKind kTokenFile{"is a token file of strata already", "Name it as data.train"};
+constexpr FileKind kReference{"is a stored reference, not tokens",
+                              "Name the .bin file beside it, or end the pattern in .bin"};
 constexpr FileKind kDamaged{"begins like a token file of strata, but its first bytes are damaged",
                             "Copy it again, not as text, or tokenize it again"};
 constexpr FileKind kWeights{"holds a model's weights, not data",
@@ -95,6 +97,7 @@ constexpr std::array kMagics{
     Magic{"PAR1"sv, kParquet},
     Magic{"ARROW1"sv, kArrow},
     Magic{"\x93NUMPY"sv, kNumpy},
+    Magic{"STRREF\r\n"sv, kReference},
     Magic{"MMIDIDX\0\0"sv, kMegatron},
     Magic{"TNTIDX\0\0"sv, kOldMegatron},
     // 20240520, 20240801, 20240522 and 20240326 as i32.

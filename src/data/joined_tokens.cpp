@@ -96,9 +96,11 @@ void JoinedTokens::document_ends_in(std::int64_t begin, std::int64_t end,
       });
 }
 
-PairLogs JoinedTokens::reference_logs(std::int64_t token) const {
-  const std::size_t part = part_with(token);
-  return parts_[part]->reference_logs(token - begins_[part]);
+PairLogs JoinedTokens::reference_logs(const PairPlace& pair) const {
+  const std::size_t part = part_with(pair.begin);
+  const std::int64_t first = begins_[part];
+  return parts_[part]->reference_logs(
+      {.begin = pair.begin - first, .middle = pair.middle - first, .end = pair.end - first});
 }
 
 TokenPlace JoinedTokens::place_of(std::int64_t token) const {

@@ -185,10 +185,13 @@ void PackedTokens::document_ends_in(std::int64_t begin, std::int64_t end,
   });
 }
 
-PairLogs PackedTokens::reference_logs(std::int64_t token) const {
+PairLogs PackedTokens::reference_logs(const PairPlace& pair) const {
   PairLogs logs;
-  for_each_run(token, token + 1,
-               [&](const Run& run) { logs = source_->reference_logs(run.source_begin); });
+  for_each_run(pair.begin, pair.begin + 1, [&](const Run& run) {
+    const std::int64_t shift = run.source_begin - pair.begin;
+    logs = source_->reference_logs(
+        {.begin = run.source_begin, .middle = pair.middle + shift, .end = pair.end + shift});
+  });
   return logs;
 }
 

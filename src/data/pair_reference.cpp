@@ -3,15 +3,15 @@
 
 #include "strata/data/pair_reference.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
+#include "data/text_hash.h"
 #include "strata/base/error.h"
-#include "strata/base/output_file.h"
 #include "strata/base/shell_word.h"
 #include "strata/data/source_content.h"
 
@@ -36,11 +36,39 @@ static_assert(sizeof(ReferenceHeader) == 64 && std::is_trivially_copyable_v<Refe
 
 /// A pair, as it lies in a file.
 struct ReferenceEntry {
-  std::uint64_t first_token = 0;
+  std::int64_t first_token = 0;
+  std::uint64_t hash = 0;  ///< of the tokens and the next two numbers, see hash_of_pair()
   double chosen = 0;
   double rejected = 0;
 };
-static_assert(sizeof(ReferenceEntry) == 24 && std::is_trivially_copyable_v<ReferenceEntry>);
+static_assert(sizeof(ReferenceEntry) == 32 && std::is_trivially_copyable_v<ReferenceEntry>);
+
+template <class T>
+void add_values(TextHash& hash, std::span<const T> values) {
+  const auto bytes = std::as_bytes(values);
+  hash.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+/// Returns a hash of the ids and loss bits of a pair, of where its answers part, and of what is
+/// stored of them. The header's digest is of samples, so that it sees no change of a few pairs.
+std::uint64_t hash_of_pair(const TokenSource& tokens, const PairPlace& pair, const PairLogs& logs) {
+  constexpr std::int64_t kAtOnce = 1024;  // tokens
+  std::array<std::int32_t, kAtOnce> id_buffer;
+  std::array<std::uint8_t, kAtOnce> loss_buffer;
+  TextHash hash;
+  for (std::int64_t begin = pair.begin; begin < pair.end; begin += kAtOnce) {
+    const auto count = static_cast<std::size_t>(std::min(kAtOnce, pair.end - begin));
+    const auto ids = std::span(id_buffer).first(count);
+    const auto loss = std::span(loss_buffer).first(count);
+    tokens.read(begin, ids);
+    tokens.read_loss(begin, loss);
+    add_values<std::int32_t>(hash, ids);
+    add_values<std::uint8_t>(hash, loss);
+  }
+  add_values<std::int64_t>(hash, std::array{pair.middle - pair.begin, pair.end - pair.begin});
+  add_values<double>(hash, std::array{logs.chosen, logs.rejected});
+  return hash.value();
+}
 
 /// Returns what identifies the tokens of a reference.
 ReferenceHeader header_of(const TokenSource& tokens) {
@@ -52,7 +80,7 @@ ReferenceHeader header_of(const TokenSource& tokens) {
 
 std::string reference_file_of(const std::string& token_file) { return token_file + ".reference"; }
 
-void write_reference(const TokenSource& tokens, const ReferenceOrigin& origin,
+void write_reference(OutputFile& file, const TokenSource& tokens, const ReferenceOrigin& origin,
                      std::span<const StoredPair> pairs) {
   const std::int64_t in_all = tokens.storage().documents.value_or(0) / 2;
   ReferenceHeader header = header_of(tokens);
@@ -60,10 +88,10 @@ void write_reference(const TokenSource& tokens, const ReferenceOrigin& origin,
   header.pairs = pairs.size();
   header.left_out = static_cast<std::uint64_t>(in_all) - header.pairs;
   header.most_tokens = static_cast<std::uint64_t>(origin.most_tokens);
-  OutputFile file(reference_file_of(tokens.name()));
   file.write(&header, sizeof header);
   for (const StoredPair& pair : pairs) {
-    const ReferenceEntry entry{.first_token = static_cast<std::uint64_t>(pair.first_token),
+    const ReferenceEntry entry{.first_token = pair.place.begin,
+                               .hash = hash_of_pair(tokens, pair.place, pair.logs),
                                .chosen = pair.logs.chosen,
                                .rejected = pair.logs.rejected};
     file.write(&entry, sizeof entry);
@@ -116,27 +144,25 @@ void ReferencedTokens::refuse(const std::string& what) const {
   throw IoError(file_->path().string() + ": " + what + "; compute it again by " + remedy_);
 }
 
-StoredPair ReferencedTokens::pair(std::int64_t index) const {
-  ReferenceEntry entry;
-  file_->read(sizeof(ReferenceHeader) + static_cast<std::uint64_t>(index) * sizeof entry,
-              std::as_writable_bytes(std::span(&entry, 1)));
-  return {.first_token = static_cast<std::int64_t>(entry.first_token),
-          .logs = {.chosen = entry.chosen, .rejected = entry.rejected}};
-}
-
-PairLogs ReferencedTokens::reference_logs(std::int64_t token) const {
+PairLogs ReferencedTokens::reference_logs(const PairPlace& pair) const {
   std::int64_t begin = 0;
   std::int64_t end = pairs_;
   while (begin < end) {
     const std::int64_t middle = begin + (end - begin) / 2;
-    const StoredPair found = pair(middle);
-    if (found.first_token == token) {
-      if (std::isfinite(found.logs.chosen) && std::isfinite(found.logs.rejected)) return found.logs;
-      refuse("is damaged: pair " + std::to_string(middle) + " has a number that is not finite");
+    ReferenceEntry entry;
+    file_->read(sizeof(ReferenceHeader) + static_cast<std::uint64_t>(middle) * sizeof entry,
+                std::as_writable_bytes(std::span(&entry, 1)));
+    if (entry.first_token == pair.begin) {
+      const PairLogs logs{.chosen = entry.chosen, .rejected = entry.rejected};
+      if (hash_of_pair(*tokens_, pair, logs) == entry.hash) return logs;
+      refuse("is damaged, or " + tokens_->name() +
+             " has changed since: the pair that begins with " + "token " +
+             std::to_string(pair.begin) + " is not the one that was scored");
     }
-    (found.first_token < token ? begin : end) = found.first_token < token ? middle + 1 : middle;
+    (entry.first_token < pair.begin ? begin : end) =
+        entry.first_token < pair.begin ? middle + 1 : middle;
   }
-  refuse("has no pair that begins with token " + std::to_string(token));
+  refuse("has no pair that begins with token " + std::to_string(pair.begin));
 }
 
 }  // namespace strata

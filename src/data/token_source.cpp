@@ -27,7 +27,7 @@ void TokenSource::read_loss(std::int64_t begin, std::span<std::uint8_t> out) con
   std::ranges::fill(out, std::uint8_t{1});
 }
 
-PairLogs TokenSource::reference_logs(std::int64_t) const {
+PairLogs TokenSource::reference_logs(const PairPlace&) const {
   throw std::logic_error(name() + ": has no reference");
 }
 

@@ -26,6 +26,7 @@
 #include "strata/base/version.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/data/open_source.h"
+#include "strata/data/pair_reference.h"
 #include "strata/model/peft_config.h"
 
 namespace strata {
@@ -86,8 +87,20 @@ void add_adapter_files(const fs::path& folder, std::vector<FieldText>& facts) {
   add_model_files("adapter.path", is_there(of_checkpoint) ? of_checkpoint : folder, facts);
 }
 
+/// Returns what is in a token file, or in the files that it consists of, and in the reference that
+/// is stored of it.
+std::string identity_of_tokens(const std::string& token_file, ReferenceFrom reference) {
+  std::string parts;
+  for (const std::string& file : files_of_token_source(token_file)) {
+    parts += (parts.empty() ? "" : "; ") + identity_of(file);
+  }
+  const std::string stored = reference_file_of(token_file);
+  if (reference != ReferenceFrom::kStored || !is_there(stored)) return parts;
+  return parts + "; reference of " + identity_of(stored);
+}
+
 /// Adds what is in the files of a key, in which sources they are, and the weights of those.
-void add_data_files(const std::string& key, const FileSources& sources,
+void add_data_files(const std::string& key, const FileSources& sources, ReferenceFrom reference,
                     std::vector<FieldText>& facts) {
   const bool several = sources.files().size() > 1 || sources.list.size() > 1;
   for (std::size_t s = 0; s < sources.list.size(); ++s) {
@@ -99,11 +112,7 @@ void add_data_files(const std::string& key, const FileSources& sources,
     }
     for (std::size_t f = 0; f < source.files.size(); ++f) {
       const std::string place = several ? name + " file " + std::to_string(f) : name;
-      std::string parts;
-      for (const std::string& file : files_of_token_source(source.files[f])) {
-        parts += (parts.empty() ? "" : "; ") + identity_of(file);
-      }
-      facts.push_back({place, parts});
+      facts.push_back({place, identity_of_tokens(source.files[f], reference)});
     }
   }
 }
@@ -207,8 +216,8 @@ std::vector<FieldText> facts_of_run(const RunConfig& config) {
   std::vector<FieldText> facts = texts_without(config, kOwnKeys);
   facts.push_back(
       {"the program", version_text(build_info()) + ", " + identity_of("/proc/self/exe")});
-  add_data_files("data.train", config.data.train, facts);
-  add_data_files("data.validation", config.data.validation, facts);
+  add_data_files("data.train", config.data.train, config.train.reference, facts);
+  add_data_files("data.validation", config.data.validation, config.train.reference, facts);
   if (!config.model.path.empty()) add_model_files("model.path", config.model.path, facts);
   if (config.adapter) add_adapter_files(config.adapter->path, facts);
   return facts;

@@ -28,7 +28,8 @@ StartWeights open_start_weights(const ModelSection& model) {
 }
 
 std::optional<BaseWeights> base_weights_of(const RunConfig& config, const ModelLayout& layout) {
-  if (!config.adapter) return std::nullopt;
+  const bool stored = config.train.reference == ReferenceFrom::kStored;
+  if (!config.adapter && !stored) return std::nullopt;
   if (config.model.path.empty()) return BaseWeights();
   return BaseWeights{.folder = config.model.path,
                      .hash = hash_of_base(open_start_weights(config.model).files, layout)};

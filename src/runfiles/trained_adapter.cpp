@@ -54,6 +54,7 @@ std::optional<TrainedAdapter> adapter_of(const FoundCheckpoint& checkpoint) {
   const std::string source = (checkpoint.folder / kManifestName).string();
   const RunConfig run = parse_run_config(manifest.config, source);
   if (!run.adapter) {
+    if (run.train.reference == ReferenceFrom::kStored) return std::nullopt;
     throw ConfigError(source + ": names the weights of adapters, and its config has no section " +
                       "adapter; the file is damaged");
   }

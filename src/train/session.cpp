@@ -90,7 +90,13 @@ void Session::open_data(const ModelSpec& spec, WorkProgress& work) {
   work.begin("opening the data");
   fail_together(ranks_, [&] {
     if (config_.run.sample_every > 0) samples_.emplace(config_);
-    data_ = std::make_unique<SessionData>(config_, ranks_.rank(), ranks_.size(), *backend_.pool);
+    std::optional<BaseWeights> started_from;
+    if (hooks_.checkpoints && hooks_.checkpoints->resume) {
+      started_from = hooks_.checkpoints->resume->manifest.base;
+    }
+    data_ = std::make_unique<SessionData>(config_,
+                                          training_batches(config_, ranks_.rank(), ranks_.size()),
+                                          reference_wish(config_, started_from), *backend_.pool);
     work.begin("looking through the model's folder");
     check_start_weights(config_, hooks_, spec, ranks_);
   });

@@ -9,21 +9,22 @@
 
 namespace strata {
 
-SessionData::SessionData(const RunConfig& config, int rank, int ranks, ThreadPool& pool)
-    : most_validation_passes_(config.run.eval_batches) {
-  const BatchOptions options = training_batches(config, rank, ranks);
-  training_set_ = open_training_set(config);
+SessionData::SessionData(const RunConfig& config, const BatchOptions& options,
+                         const std::optional<ReferenceWish>& reference, ThreadPool& pool)
+    : most_validation_passes_(config.run.eval_batches),
+      training_set_(open_training_set(config, reference)) {
   const ModelTokenizer tokenizer = tokenizer_of(config.model);
   for (const auto& source : training_set_.sources) require_tokenizer_of(tokenizer, *source);
   training_ = std::make_unique<BatchLoader>(training_set_.shares(), options, pool);
-  if (!config.data.validation.empty()) open_validation(config, options, pool);
+  if (!config.data.validation.empty()) open_validation(config, options, reference, pool);
 }
 
-void SessionData::open_validation(const RunConfig& config, BatchOptions options, ThreadPool& pool) {
+void SessionData::open_validation(const RunConfig& config, BatchOptions options,
+                                  const std::optional<ReferenceWish>& reference, ThreadPool& pool) {
   options.passes = 1;
   options.step_rows.reset();
   options.sample_order = SampleOrder::kOnce;
-  validation_source_ = open_validation_set(config);
+  validation_source_ = open_validation_set(config, reference);
   require_tokenizer_of(tokenizer_of(config.model), *validation_source_);
   for (const auto& source : training_set_.sources) {
     require_same_tokenizer(*source, *validation_source_);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "strata/data/batch.h"
 #include "strata/data/token_source.h"
@@ -15,9 +16,11 @@ namespace strata {
 
 class SessionData {
  public:
-  /// Opens the data of one rank of `ranks`. `pool` outlives them. Throws ConfigError and IoError
-  /// for files that cannot be read, or that were made by a tokenizer which is not the model's.
-  SessionData(const RunConfig& config, int rank, int ranks, ThreadPool& pool);
+  /// Opens the data for batches of the training set, with references if there is a wish for them.
+  /// `pool` outlives them. Throws ConfigError and IoError for files that cannot be read, or that
+  /// were made by a tokenizer which is not the model's.
+  SessionData(const RunConfig& config, const BatchOptions& options,
+              const std::optional<ReferenceWish>& reference, ThreadPool& pool);
 
   /// Throws IoError for a source without a target that counts. Takes the memory of a row meanwhile.
   void require_targets() const;
@@ -36,7 +39,8 @@ class SessionData {
   [[nodiscard]] std::int64_t validation_passes() const;
 
  private:
-  void open_validation(const RunConfig& config, BatchOptions options, ThreadPool& pool);
+  void open_validation(const RunConfig& config, BatchOptions options,
+                       const std::optional<ReferenceWish>& reference, ThreadPool& pool);
 
   std::int64_t most_validation_passes_;  ///< 0: all
   TrainingSet training_set_;

@@ -100,9 +100,10 @@ void set_start_state(const RunConfig& config, const SessionHooks& hooks, Trainin
     const AdapterFiles adapters = open_start_adapter(config, engine.state().layout());
     return set_start_weights(config, adapters, engine.state(), pool, ranks, work);
   }
-  if (config.adapter) set_start_weights(config, {}, engine.state(), pool, ranks, work);
-  if (const auto base = base_weights_of(config, engine.state().layout())) {
-    require_same_base(hooks.checkpoints->resume->manifest.base.value_or(BaseWeights()), *base);
+  if (config.adapter) {
+    set_start_weights(config, {}, engine.state(), pool, ranks, work);
+    require_same_base(hooks.checkpoints->resume->manifest.base.value_or(BaseWeights()),
+                      base_weights_of(config, engine.state().layout()).value_or(BaseWeights()));
   }
   work.begin("verifying the checkpoint");
   load_checkpoint(*hooks.checkpoints, hooks.may_end, engine, pool, ranks, work);

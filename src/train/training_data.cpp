@@ -3,16 +3,14 @@
 #include "strata/train/training_data.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 
+#include "strata/base/error.h"
 #include "strata/base/narrow.h"
 #include "strata/checkpoint/base_weights.h"
 #include "strata/data/joined_tokens.h"
 #include "strata/data/open_source.h"
-#include "strata/data/packed_tokens.h"
-#include "strata/data/pair_reference.h"
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
 #include "strata/runfiles/start_weights.h"
@@ -38,14 +36,16 @@ ForeignFormat foreign_format(const DataSection& data) {
   return foreign;
 }
 
-/// Returns what the run wants of the stored references of its token files, or nothing if it reads
-/// none.
-std::optional<ReferenceWish> reference_wish(const RunConfig& config) {
-  if (config.train.reference != ReferenceFrom::kStored) return std::nullopt;
-  return ReferenceWish{.model_folder = config.model.path,
-                       .model = hash_of_base(open_start_weights(config.model).files,
-                                             make_layout(spec_of(config.model.llama))),
-                       .longest_answer = config.data.sequence_length - 2};
+/// Returns what identifies the weights of model.path, of which a reference can be stored.
+BaseWeights scored_weights(const RunConfig& config) {
+  const StartWeights start = open_start_weights(config.model);
+  if (!start.resized.empty()) {
+    throw ConfigError("train.reference: " + start.resized + ", of which no reference can be " +
+                      "stored. Leave model.vocab_size out, or name by model.path a model that " +
+                      "has the rows already, as a checkpoint of a run that added them");
+  }
+  return {.folder = config.model.path,
+          .hash = hash_of_base(start.files, make_layout(spec_of(config.model.llama)))};
 }
 
 /// Opens the files of a source, with what is stored of a reference.
@@ -82,6 +82,15 @@ void require_kind(const TokenSource& source, const RunConfig& config) {
 
 }  // namespace
 
+std::optional<ReferenceWish> reference_wish(const RunConfig& config,
+                                            const std::optional<BaseWeights>& started_from) {
+  if (config.train.reference != ReferenceFrom::kStored) return std::nullopt;
+  const BaseWeights weights = started_from ? *started_from : scored_weights(config);
+  return ReferenceWish{.model_folder = weights.folder,
+                       .model = hash_of_model(weights.hash, config.model.llama),
+                       .longest_answer = config.data.sequence_length - 2};
+}
+
 std::unique_ptr<TokenSource> open_files(const DataSection& data, const FileSource& source) {
   return open_with_reference(data, source, {});
 }
@@ -94,14 +103,14 @@ std::vector<SourceShare> TrainingSet::shares() const {
   return shares;
 }
 
-TrainingSet open_training_set(const RunConfig& config) {
+TrainingSet open_training_set(const RunConfig& config,
+                              const std::optional<ReferenceWish>& reference) {
   TrainingSet set;
   if (config.data.synthetic) {
     set.sources.push_back(synthetic_tokens(config));
     set.weights.push_back(1);
     return set;
   }
-  const std::optional<ReferenceWish> reference = reference_wish(config);
   std::vector<const TokenSource*> opened;
   for (const FileSource& source : config.data.train.list) {
     auto tokens = open_with_reference(config.data, source, reference);
@@ -119,9 +128,9 @@ TrainingSet open_training_set(const RunConfig& config) {
   return set;
 }
 
-std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config) {
-  auto tokens =
-      open_with_reference(config.data, config.data.validation.list.at(0), reference_wish(config));
+std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config,
+                                                 const std::optional<ReferenceWish>& reference) {
+  auto tokens = open_with_reference(config.data, config.data.validation.list.at(0), reference);
   require_kind(*tokens, config);
   if (config.data.packing) return pack(std::move(tokens), config.data);
   return tokens;

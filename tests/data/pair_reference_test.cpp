@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/output_file.h"
 #include "strata/data/batch.h"
 #include "strata/data/joined_tokens.h"
 #include "strata/data/open_source.h"
@@ -44,6 +45,29 @@ std::string write_pairs(const ScratchFolder& folder, const std::string& name, st
   return file;
 }
 
+/// Writes 1,800 pairs of answers of 100 tokens, more than a digest samples. Tokens 4,200 to 4,400
+/// lie between two samples: those of pair 21, whose answers change places.
+constexpr std::int64_t kExchanged = 21;
+constexpr std::int64_t kManyAnswer = 100;
+std::string write_many(const ScratchFolder& folder, bool exchanged) {
+  const std::string file = folder.path() / "many.bin";
+  TokenFileWriter writer(file, {.type = TokenType::kU16, .vocabulary = 500});
+  writer.mark_pairs();
+  for (std::int64_t p = 0; p < 1800; ++p) {
+    for (std::int32_t answer = 0; answer < 2; ++answer) {
+      const bool other = exchanged && p == kExchanged;
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(kManyAnswer),
+                                    other ? 2 - answer : 1 + answer);
+      ids[0] = static_cast<std::int32_t>(p % 500);
+      writer.append(ids, std::vector<std::uint8_t>(ids.size(), 1));
+      writer.end_document();
+    }
+  }
+  writer.close();
+  writer.publish();
+  return file;
+}
+
 /// What the reference of these tests makes of a pair, by its first id.
 PairLogs logs_of(std::int32_t first_id) {
   return {.chosen = -first_id / 8.0, .rejected = -first_id / 4.0};
@@ -60,10 +84,12 @@ void store(const std::string& file, const ReferenceOrigin& origin = {kModel, kRo
     const std::int64_t begin = i == 1 ? 0 : ends[i - 2];
     std::vector<std::int32_t> id(1);
     tokens->read(begin, id);
-    pairs.push_back({.first_token = begin, .logs = logs_of(id[0])});
+    pairs.push_back(
+        {.place = {.begin = begin, .middle = ends[i - 1], .end = ends[i]}, .logs = logs_of(id[0])});
   }
   pairs.resize(pairs.size() - without);
-  write_reference(*tokens, origin, pairs);
+  OutputFile output(reference_file_of(file));
+  write_reference(output, *tokens, origin, pairs);
 }
 
 std::unique_ptr<TokenSource> referenced(const std::string& file, std::uint64_t model = kModel,
@@ -142,8 +168,8 @@ TEST_CASE("a reference that is missing, or of something else, is refused with th
   };
   check("is not there");
   store(file);
-  CHECK(referenced(file)->reference_logs(5).chosen == logs_of(11).chosen);
-  CHECK_THROWS_WITH(referenced(file)->reference_logs(6),
+  CHECK(referenced(file)->reference_logs({5, 8, 12}).chosen == logs_of(11).chosen);
+  CHECK_THROWS_WITH(referenced(file)->reference_logs({6, 8, 12}),
                     ContainsSubstring("no pair that begins with token 6"));
   check("was computed by other weights", kModel + 1);
   store(file, {kModel, 5}, 2);
@@ -160,6 +186,42 @@ TEST_CASE("a reference that is missing, or of something else, is refused with th
   store(file);
   static_cast<void>(write_pairs(folder, "pairs.bin", 11, 9));
   check("is of other tokens");
+}
+
+TEST_CASE("pairs of a large file that changed after they were scored are refused by name") {
+  const ScratchFolder folder;
+  const std::string file = write_many(folder, false);
+  store(file);
+  const auto place = [](std::int64_t pair) {
+    const std::int64_t begin = pair * 2 * kManyAnswer;
+    return PairPlace{begin, begin + kManyAnswer, begin + 2 * kManyAnswer};
+  };
+  CHECK(referenced(file)->reference_logs(place(kExchanged)).chosen == logs_of(21).chosen);
+  const auto check_refused = [&](const PairPlace& pair) {
+    CHECK_THROWS_WITH(
+        referenced(file)->reference_logs(pair),
+        ContainsSubstring(file + ".reference: ") &&
+            ContainsSubstring("the pair that begins with token 4200 is not the one") &&
+            ContainsSubstring("compute it again by `strata evaluate"));
+  };
+  PairPlace other_cut = place(kExchanged);
+  ++other_cut.middle;
+  check_refused(other_cut);
+  static_cast<void>(write_many(folder, true));
+  CHECK(referenced(file)->reference_logs(place(20)).chosen == logs_of(20).chosen);
+  check_refused(place(kExchanged));
+}
+
+TEST_CASE("a number of a reference that was damaged is refused") {
+  const ScratchFolder folder;
+  const std::string file = write_pairs(folder, "pairs.bin", 10, 9);
+  store(file);
+  std::fstream reference(reference_file_of(file), std::ios::in | std::ios::out | std::ios::binary);
+  reference.seekp(64 + 16);  // the header, and the first entry's token and hash
+  reference.put('\1');
+  reference.close();
+  CHECK_THROWS_WITH(referenced(file)->reference_logs({0, 2, 5}), ContainsSubstring("is damaged"));
+  CHECK(referenced(file)->reference_logs({5, 8, 12}).chosen == logs_of(11).chosen);
 }
 
 }  // namespace strata::test

@@ -452,6 +452,7 @@ TEST_CASE("the formats of other programs are recognized, whatever data.dtype say
       {i32({20240520, 1, 2048}), "llm.c"},
       {i32({20240801, 7, 1024}), "llm.c"},
       {"MMIDIDX\0\0\1\0\0\0\0\0\0\0\10"s + zeros, "Megatron"},
+      {"STRREF\r\n\1"s + zeros, "end the pattern in .bin"},
       {"\x93NUMPY\1\0"s + zeros, "tofile"},
       {"GGUF\3\0\0\0"s + zeros, "weights"},
       {"\x48\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\""s + zeros, "weights"},

@@ -2,6 +2,7 @@
 // them, that likelihoods of records fit together, and that what is wrong is named first.
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -330,6 +331,11 @@ TEST_CASE("all weights learn from pairs whose reference was stored, and from non
   const std::string train = "train " + (folder / "dpo.json") + " --output " + (folder / "run");
   check_refused(folder, train, "pairs.bin.reference: is not there");
   const std::string store = " --input " + (folder / "pairs.bin") + " --reference";
+  // That nothing can be written there is known before the model is found to be too large.
+  std::filesystem::create_directory(folder / "pairs.bin.reference");
+  check_refused(folder, "evaluate " + model + store + " --device-memory 1KiB",
+                "pairs.bin.reference: is not replaced, since it is a folder");
+  std::filesystem::remove(folder / "pairs.bin.reference");
   CHECK(evaluated(folder, model + store).at(0)["pairs"] == 24);
   const Outcome trained = strata(folder, train);
   INFO(trained.text);

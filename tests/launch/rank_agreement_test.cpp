@@ -134,6 +134,23 @@ TEST_CASE("token files are told apart by what is in them, not by their names") {
   CHECK(compare("b").empty());
   CHECK_THAT(compare("c"), ContainsSubstring("data.train: rank 0 has 11 bytes, samples "));
   CHECK_THROWS_AS(facts("none"), IoError);
+  std::ofstream(folder / "b.reference") << "some logs";
+  CHECK(compare("b").empty());  // nobody reads it
+  const auto compare_stored = [&] {
+    std::string said;
+    run_ranks(2, [&](Ranks& ranks) {
+      RunConfig config = tiny_config();
+      config.data.synthetic = false;
+      config.data.train = (folder / (ranks.rank() == 0 ? "a" : "b")).string();
+      config.train.reference = ReferenceFrom::kStored;
+      const std::string text = disagreement(facts_of_run(config), ranks);
+      if (ranks.rank() == 0) said = text;
+    });
+    return said;
+  };
+  CHECK_THAT(compare_stored(), ContainsSubstring("reference of 9 bytes"));
+  std::ofstream(folder / "a.reference") << "some logs";
+  CHECK(compare_stored().empty());
   RunConfig mixed = tiny_config();
   mixed.data.synthetic = false;
   const auto file = [&](const char* name) { return (folder / name).string(); };

@@ -2,11 +2,14 @@
 // differences of losses, and that a run does not depend on how its pairs are laid out.
 
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/output_file.h"
 #include "strata/complete/named_model.h"
 #include "strata/complete/score_pairs.h"
 #include "strata/data/open_source.h"
@@ -62,8 +65,21 @@ void store_reference(const RunConfig& config) {
   const PairList list = list_pairs(*tokens, kPairRowTokens);
   const auto session = model.load_to_score(list.longest, 2 * std::ssize(list.pairs));
   const std::int64_t vocabulary = model.config().vocab_size;
-  write_reference(*tokens, {.model = model.weights_hash(), .most_tokens = kPairRowTokens},
+  OutputFile file(reference_file_of(tokens->name()));
+  write_reference(file, *tokens, {.model = model.weights_hash(), .most_tokens = kPairRowTokens},
                   score_pairs(session->engine(), *tokens, vocabulary, list, [](std::int64_t) {}));
+}
+
+/// Returns a folder with a model whose first weights are not those of started().
+std::string other_model(const ScratchFolder& folder) {
+  const std::filesystem::path model = folder.path() / "other";
+  std::filesystem::copy(goldens_folder() + "/gqa_tied_llama3", model);
+  std::fstream file(model / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  std::uint64_t header = 0;
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  file.seekp(static_cast<std::streamoff>(sizeof header + header));
+  file.write("\0\0\0\0\0\0\0", 8);
+  return model.string();
 }
 
 /// Returns a config whose runs start from weights that are there.
@@ -278,6 +294,56 @@ TEST_CASE("a run with a stored reference goes on from a checkpoint to the bit") 
   const SavedRun resumed = train_and_save(config, 1, files, {.from = 2, .steps = 4});
   CHECK(resumed.run.losses == std::vector(whole.run.losses.begin() + 2, whole.run.losses.end()));
   CHECK(resumed.run.weights == whole.run.weights);
+
+  // The model in the checkpoint takes the place of a folder that has gone.
+  const std::string original = config.model.path;
+  config.model.path = other_model(folder);
+  const SavedRun moved = train_and_save(config, 1, files, {.from = 2, .steps = 4});
+  CHECK(moved.run.losses == resumed.run.losses);
+  const std::string refused = "by other weights than " + original + ", from which";
+  CHECK_THROWS_WITH(train_and_save(config, 1, files, {.steps = 1}),
+                    ContainsSubstring("by other weights than " + config.model.path));
+  store_reference(config);
+  CHECK_THROWS_WITH(train_and_save(config, 1, files, {.from = 2, .steps = 4}),
+                    ContainsSubstring(refused));
+  config.model.path = original;
+  CHECK_THROWS_WITH(train_and_save(config, 1, files, {.from = 2, .steps = 4}),
+                    ContainsSubstring(refused));
+}
+
+TEST_CASE("a reference of a model that computes with other factors is refused") {
+  const ScratchFolder folder;
+  RunConfig config = preference_config(folder, Preference::kDpo, false, with_stored());
+  const auto check = [&](const auto& change, bool fits) {
+    RunConfig other = config;
+    change(other.model.llama);
+    const auto open = [&] { return open_training_set(other, reference_wish(other, {})); };
+    if (fits) {
+      CHECK_NOTHROW(open());
+    } else {
+      CHECK_THROWS_WITH(open(), ContainsSubstring("was computed by other weights"));
+    }
+  };
+  check([](LlamaConfig& m) { m.initializer_range *= 2; }, true);
+  check([](LlamaConfig& m) { m.rope_theta *= 2; }, false);
+  check([](LlamaConfig& m) { m.rope_scaling.value().factor *= 2; }, false);
+  check([](LlamaConfig& m) { m.rms_norm_eps *= 2; }, false);
+  check([](LlamaConfig& m) { m.sliding_window = 3; }, false);
+  check([](LlamaConfig& m) { m.final_logit_softcapping = 30; }, false);
+  check([](LlamaConfig& m) { m.residual_multiplier = 0.5; }, false);
+}
+
+TEST_CASE("rows are listed without a reference, and a vocabulary that grows has none") {
+  const ScratchFolder folder;
+  RunConfig config = preference_config(folder, Preference::kDpo, false, with_stored());
+  std::filesystem::remove(reference_file_of(config.data.train.files().at(0)));
+  CHECK(open_training_set(config).packing.at(0).rows > 0);
+  CHECK_THROWS_WITH(open_training_set(config, reference_wish(config, {})),
+                    ContainsSubstring("is not there"));
+  ++config.model.llama.vocab_size;
+  CHECK_THROWS_WITH(reference_wish(config, {}),
+                    ContainsSubstring("train.reference: the vocabulary of") &&
+                        ContainsSubstring("Leave model.vocab_size out"));
 }
 
 TEST_CASE("files of pairs and objectives must fit each other") {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "strata/checkpoint/manifest.h"
+#include "strata/model/config.h"
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 
@@ -15,6 +16,10 @@ namespace strata {
 /// on dtypes that hold the same values. Blocks the calling thread; throws as reading does.
 [[nodiscard]] std::uint64_t hash_of_base(const SafetensorsDirectory& files,
                                          const ModelLayout& layout);
+
+/// Returns a hash of all that a model computes with: its weights, of which this is
+/// hash_of_base(), and the config that says how (rotations, norms, windows, caps, factors).
+[[nodiscard]] std::uint64_t hash_of_model(std::uint64_t weights, const LlamaConfig& config);
 
 /// Throws ConfigError that names both folders if a checkpoint of adapters is of other weights than
 /// `now`.

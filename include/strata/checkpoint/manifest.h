@@ -75,7 +75,8 @@ struct RunData {
   bool operator==(const RunData&) const = default;
 };
 
-/// The weights that a run does not train, where it trains adapters: no checkpoint holds them.
+/// The weights that adapters are trained for, or that a stored reference is of: no checkpoint has
+/// them.
 struct BaseWeights {
   std::string folder;      ///< model.path of the run; empty: they were drawn by its seed
   std::uint64_t hash = 0;  ///< of the folder's weights, see hash_of_base(); 0 if they were drawn
@@ -97,7 +98,7 @@ struct Manifest {
   std::string program;  ///< version and commit that wrote it
   std::string model = "{}";         ///< the model's config as a JSON object, in strata's words
   std::string config = "{}";        ///< the resolved run config as a JSON object
-  std::optional<BaseWeights> base;  ///< of adapters, which the checkpoint holds alone
+  std::optional<BaseWeights> base;  ///< of adapters, or of a run with a stored reference
   CheckpointTypes types;
   std::vector<ManifestFile> files;  ///< by path
 

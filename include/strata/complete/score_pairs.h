@@ -13,13 +13,7 @@ namespace strata {
 
 /// The pairs of a token file that are to be scored.
 struct PairList {
-  /// The first token of a pair, the first one of its rejected answer, and the end.
-  struct Place {
-    std::int64_t begin = 0;
-    std::int64_t middle = 0;
-    std::int64_t end = 0;
-  };
-  std::vector<Place> pairs{};
+  std::vector<PairPlace> pairs{};
   std::int64_t left_out = 0;  ///< pairs with an answer that is too long
   std::int64_t longest = 1;   ///< tokens of an answer
 };
@@ -31,7 +25,8 @@ struct PairList {
 /// Returns the log-probabilities of all listed answers, summed in f64 over the tokens whose loss
 /// counts. The engine was planned for scores of list.longest tokens; `answers_scored` is told how
 /// many more answers were scored, 0 or more. Throws ConfigError for an id that is none of the
-/// model's, what the callback throws, and as Scorer::run does.
+/// model's, NumericalError that names the pair for a sum that is not finite, what the callback
+/// throws, and as Scorer::run does.
 [[nodiscard]] std::vector<StoredPair> score_pairs(
     SweepEngine& engine, const TokenSource& tokens, std::int64_t vocabulary, const PairList& list,
     const std::function<void(std::int64_t more)>& answers_scored);

@@ -32,7 +32,7 @@ class JoinedTokens final : public TokenSource {
   [[nodiscard]] bool has_loss() const override { return has_loss_; }
   void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override;
   [[nodiscard]] bool has_pairs() const override { return parts_.front()->has_pairs(); }
-  [[nodiscard]] PairLogs reference_logs(std::int64_t token) const override;
+  [[nodiscard]] PairLogs reference_logs(const PairPlace& pair) const override;
   [[nodiscard]] TokenPlace place_of(std::int64_t token) const override;
 
  private:

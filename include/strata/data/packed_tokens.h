@@ -60,7 +60,7 @@ class PackedTokens final : public TokenSource {
   [[nodiscard]] bool has_loss() const override { return true; }
   [[nodiscard]] bool has_pairs() const override { return source_->has_pairs(); }
   void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override;
-  [[nodiscard]] PairLogs reference_logs(std::int64_t token) const override;
+  [[nodiscard]] PairLogs reference_logs(const PairPlace& pair) const override;
   /// Returns the place in the source, or "padding" and the token's index here.
   [[nodiscard]] TokenPlace place_of(std::int64_t token) const override;
 

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "strata/base/file.h"
+#include "strata/base/output_file.h"
 #include "strata/data/token_source.h"
 
 namespace strata {
 
 /// A pair of a token file and what the reference makes of it.
 struct StoredPair {
-  std::int64_t first_token = 0;  ///< in the token file
+  PairPlace place;  ///< in the token file
   PairLogs logs;
 };
 
@@ -29,9 +30,9 @@ struct ReferenceOrigin {
 /// Returns the name of the file that holds the reference of a token file.
 [[nodiscard]] std::string reference_file_of(const std::string& token_file);
 
-/// Writes the reference of `tokens`, a whole token file, in place of an earlier one. Pairs are
-/// ascending. Throws as OutputFile does.
-void write_reference(const TokenSource& tokens, const ReferenceOrigin& origin,
+/// Writes the reference of `tokens`, a whole token file, to the file of reference_file_of(), and
+/// publishes it in place of an earlier one. Pairs are ascending. Throws as OutputFile does.
+void write_reference(OutputFile& file, const TokenSource& tokens, const ReferenceOrigin& origin,
                      std::span<const StoredPair> pairs);
 
 /// What a run wants of a reference.
@@ -42,7 +43,8 @@ struct ReferenceWish {
 };
 
 /// A token file of pairs with its reference, which is looked up in the file when it is asked for:
-/// it takes no memory. Safe from any thread.
+/// it takes no memory. The tokens of the pair are then compared with those that were scored. Safe
+/// from any thread.
 class ReferencedTokens final : public TokenSource {
  public:
   /// `tokens` is a whole token file, whose reference lies beside it. Throws IoError that names the
@@ -67,14 +69,13 @@ class ReferencedTokens final : public TokenSource {
     tokens_->read_loss(begin, out);
   }
   [[nodiscard]] bool has_pairs() const override { return tokens_->has_pairs(); }
-  [[nodiscard]] PairLogs reference_logs(std::int64_t token) const override;
+  [[nodiscard]] PairLogs reference_logs(const PairPlace& pair) const override;
   [[nodiscard]] TokenPlace place_of(std::int64_t token) const override {
     return tokens_->place_of(token);
   }
 
  private:
   void check_header(const ReferenceWish& wish);
-  [[nodiscard]] StoredPair pair(std::int64_t index) const;
   [[noreturn]] void refuse(const std::string& what) const;
 
   std::unique_ptr<TokenSource> tokens_;

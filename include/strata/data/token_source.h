@@ -29,6 +29,13 @@ struct TokenStorage {
   std::optional<std::int64_t> documents{};     ///< in all; absent where that must be looked for
 };
 
+/// Where the tokens of a pair of answers are in a source.
+struct PairPlace {
+  std::int64_t begin = 0;   ///< the first token of the chosen answer, and so of the pair
+  std::int64_t middle = 0;  ///< the first token of the rejected answer
+  std::int64_t end = 0;     ///< the token after the pair
+};
+
 /// The log-probabilities of the answers of a pair, each the sum over its tokens that count.
 struct PairLogs {
   double chosen = 0;
@@ -66,10 +73,10 @@ class TokenSource {
   /// Returns whether documents are pairs, each a chosen answer and then a rejected one to the same
   /// prompt.
   [[nodiscard]] virtual bool has_pairs() const { return false; }
-  /// Returns what a reference makes of the pair that begins with `token`. Throws IoError naming
-  /// file and remedy for a pair that it has not, and std::logic_error for a source without a
+  /// Returns what a reference makes of a pair. Throws IoError naming file and remedy for a pair
+  /// that it has not, or has not with these tokens, and std::logic_error for a source without a
   /// reference.
-  [[nodiscard]] virtual PairLogs reference_logs(std::int64_t token) const;
+  [[nodiscard]] virtual PairLogs reference_logs(const PairPlace& pair) const;
   /// Returns where a token of [0, size()) comes from.
   [[nodiscard]] virtual TokenPlace place_of(std::int64_t token) const { return {name(), token}; }
 };

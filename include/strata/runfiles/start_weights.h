@@ -23,8 +23,9 @@ struct StartWeights {
 /// their config.json says.
 [[nodiscard]] StartWeights open_start_weights(const ModelSection& model);
 
-/// Returns what the checkpoints of a run with adapters say of the weights that they do not hold;
-/// nothing where all weights are trained. Throws as open_start_weights() does.
+/// Returns what the checkpoints of a run say of the weights that they do not hold, those of
+/// model.path: under adapters, or of which a reference is stored. Returns nothing for other runs.
+/// Throws as open_start_weights() does.
 [[nodiscard]] std::optional<BaseWeights> base_weights_of(const RunConfig& config,
                                                          const ModelLayout& layout);
 
