@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pass.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
 #include "support/listed_tokens.h"
@@ -18,6 +19,7 @@ namespace strata {
 
 namespace {
 
+using test::Pass;
 using Ids = std::vector<std::int32_t>;
 
 /// 0, 1, 2, ...: a row of it names its sample.
@@ -27,29 +29,13 @@ ListedTokens counting_tokens(std::int32_t count) {
   return ListedTokens(std::move(ids));
 }
 
-/// One pass as the loader fills it; -9 where it wrote nothing.
-struct Pass {
-  Ids ids, targets, positions, segments, order;
-  std::vector<std::int64_t> segment_counts;
-  std::int64_t valid = 0;
-};
-
+/// One pass as the loader fills it.
 Pass fill(const TokenSource& source, const BatchOptions& options, std::int64_t first_sample = 0,
           int pass = 0, int threads = 1) {
   ThreadPool pool(threads);
   BatchLoader loader(source, options, pool);
-  const auto tokens = static_cast<std::size_t>(options.shape.pass_tokens());
-  const auto entries = static_cast<std::size_t>(options.shape.sub_batches *
-                                                segment_entries(options.shape, options.mask));
-  const Ids unwritten(tokens, -9);
-  Pass p{unwritten,
-         unwritten,
-         unwritten,
-         Ids(entries * 5, -9),
-         unwritten,
-         std::vector<std::int64_t>(static_cast<std::size_t>(options.shape.sub_batches), -9)};
-  p.valid = loader.fill_pass(
-      first_sample, pass, {p.ids, p.targets, p.positions, p.segments, p.order, p.segment_counts});
+  Pass p(options);
+  p.valid = loader.fill_pass(first_sample, pass, p.buffers());
   return p;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/pack_rows.h"
+#include "data/pass.h"
 #include "strata/base/error.h"
 #include "strata/base/thread_pool.h"
 #include "strata/data/batch.h"
@@ -228,19 +229,10 @@ TEST_CASE("pairs of answers stay side by side in one row, and are told to the ba
                      .sample_order = SampleOrder::kInOrder,
                      .vocabulary = 1000};
   BatchLoader loader(packed, batch, pool);
-  Ids ids(24), targets(24), positions(24), order(24), segments(24 * 5), pairs(6 * 3, -9);
-  std::vector<std::int64_t> segment_counts(1), pair_counts(1);
-  const PassBuffers buffers{.ids = ids,
-                            .targets = targets,
-                            .positions = positions,
-                            .segments = segments,
-                            .order = order,
-                            .segment_counts = segment_counts,
-                            .pairs = pairs,
-                            .pair_counts = pair_counts};
-  CHECK(loader.fill_pass(0, 0, buffers) == 3);
-  CHECK(pair_counts[0] == 3);
-  CHECK(pairs == Ids{0, 2, 5, 5, 9, 12, 12, 15, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  test::Pass pass(batch);
+  CHECK(loader.fill_pass(0, 0, pass.buffers()) == 3);
+  CHECK(pass.pair_counts[0] == 3);
+  CHECK(pass.pairs == Ids{0, 2, 5, 5, 9, 12, 12, 15, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0});
 
   CHECK_THROWS_WITH(PackedTokens(pairs_of({2, 3}), {.row_tokens = 12}),
                     ContainsSubstring("data.overlong") && ContainsSubstring("drop"));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pass.h"
 #include "strata/base/error.h"
 #include "strata/base/output_file.h"
 #include "strata/data/batch.h"
@@ -118,31 +119,19 @@ TEST_CASE("batches get what the reference makes of their pairs, in any order") {
                              .seed = 3,
                              .vocabulary = 500};
   BatchLoader loader(packed, options, pool);
-  const auto tokens = static_cast<std::size_t>(options.shape.pass_tokens());
+  const auto tokens = static_cast<std::size_t>(options.shape.sub_batch_tokens());
   const auto entries = static_cast<std::size_t>(pair_entries(options.shape));
-  std::vector<std::int32_t> ids(tokens), targets(tokens), positions(tokens), order(tokens),
-      segments(tokens * kSegmentColumns), pairs(3 * entries * kPairColumns);
-  std::vector<std::int64_t> segment_counts(3), pair_counts(3);
-  std::vector<double> logs(3 * entries * 2, 7);
-  const PassBuffers buffers{.ids = ids,
-                            .targets = targets,
-                            .positions = positions,
-                            .segments = segments,
-                            .order = order,
-                            .segment_counts = segment_counts,
-                            .pairs = pairs,
-                            .pair_counts = pair_counts,
-                            .reference_logs = logs};
+  Pass pass(options, /*wants_reference=*/true);
   std::int64_t seen = 0;
   std::int64_t wrong = 0;
   for (std::int64_t step = 0; step < 3; ++step) {
-    seen += loader.fill_pass(step * loader.samples_per_step(), 0, buffers);
+    seen += loader.fill_pass(step * loader.samples_per_step(), 0, pass.buffers());
     for (std::size_t s = 0; s < 3; ++s) {
       for (std::size_t p = 0; p < entries; ++p) {
-        const bool used = static_cast<std::int64_t>(p) < pair_counts[s];
-        const auto begin = static_cast<std::size_t>(pairs[(s * entries + p) * kPairColumns]);
-        const PairLogs expected = used ? logs_of(ids[s * tokens / 3 + begin]) : PairLogs();
-        const double* got = &logs[(s * entries + p) * 2];
+        const bool used = static_cast<std::int64_t>(p) < pass.pair_counts[s];
+        const auto begin = static_cast<std::size_t>(pass.pairs[(s * entries + p) * kPairColumns]);
+        const PairLogs expected = used ? logs_of(pass.ids[s * tokens + begin]) : PairLogs();
+        const double* got = &pass.reference_logs[(s * entries + p) * 2];
         wrong += got[0] == expected.chosen && got[1] == expected.rejected ? 0 : 1;
       }
     }
