@@ -26,6 +26,8 @@ class CheckpointWeights {
  public:
   /// The windows that a thread holds: one of weights and one of low halves.
   static constexpr std::size_t kWindowsOfThread = 2;
+  /// The same and one that is written.
+  static constexpr std::size_t kWindowsOfExport = kWindowsOfThread + 1;
 
   /// `buffers` have kHashWindow bytes each. All references outlive this. Throws IoError if the
   /// checkpoint has not the files of this model.

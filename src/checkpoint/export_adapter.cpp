@@ -21,9 +21,6 @@
 namespace strata {
 namespace {
 
-/// A thread holds the windows of its sources and a piece that is written.
-constexpr std::size_t kAdapterWindowsOfThread = CheckpointWeights::kWindowsOfThread + 1;
-
 /// Where the tensors of the new file lie in it.
 struct AdapterFile {
   std::string header;                                         ///< with its length
@@ -62,7 +59,7 @@ class AdapterExporter {
  public:
   AdapterExporter(Files& files, const AdapterExport& what, ThreadPool& pool)
       : what_(what),
-        writer_(files, what.to, pool, kAdapterWindowsOfThread, what.progress),
+        writer_(files, what.to, pool, CheckpointWeights::kWindowsOfExport, what.progress),
         weights_(files, what.checkpoint, what.layout, writer_.buffers()),
         file_(adapter_file(what.layout, what.weight)) {}
 

@@ -22,15 +22,12 @@
 namespace strata {
 namespace {
 
-/// A thread holds the windows of its sources and one that is written.
-constexpr std::size_t kModelWindowsOfThread = CheckpointWeights::kWindowsOfThread + 1;
-
 class Exporter {
  public:
   Exporter(Files& files, const ModelExport& what, ThreadPool& pool)
       : files_(files),
         what_(what),
-        writer_(files, what.to, pool, kModelWindowsOfThread, what.progress) {}
+        writer_(files, what.to, pool, CheckpointWeights::kWindowsOfExport, what.progress) {}
 
   void run() {
     if (what_.weight == manifest().types.weight) return copy_all();

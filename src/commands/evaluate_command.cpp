@@ -58,6 +58,15 @@ std::unique_ptr<TokenSource> open_tokens(const std::string& file, std::optional<
 
 }  // namespace
 
+EvaluationProgress::EvaluationProgress(std::int64_t total, const char* unit) {
+  work_.begin("evaluate", {static_cast<std::uint64_t>(total), unit});
+}
+
+void EvaluationProgress::add(std::int64_t more) {
+  if (const int signal = stop_.received()) throw Interrupted(signal);
+  work_.add(static_cast<std::uint64_t>(more));
+}
+
 void print_json_line(const nlohmann::ordered_json& json) {
   const std::string line = json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
   log::print_above([&] { std::cout << line << std::flush; });

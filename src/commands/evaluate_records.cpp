@@ -7,9 +7,7 @@
 
 #include "commands/evaluations.h"
 #include "strata/base/log.h"
-#include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
-#include "strata/base/work_meter.h"
 #include "strata/complete/score_records.h"
 
 namespace strata {
@@ -71,10 +69,7 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
               format_count(how.most_tokens));
   }
   const auto session = load_scoring(options, model, all.longest, all.texts);
-  const StopSignals stop;
-  WorkProgress work;
-  work.begin("evaluate", {static_cast<std::uint64_t>(all.texts), "texts"});
-  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
+  EvaluationProgress progress(all.texts, "texts");
   RecordTotals totals;
   score_records(
       session->engine(), how, lines,
@@ -82,10 +77,7 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
         totals.add(score);
         print_json_line(score_json(score));
       },
-      [&](std::int64_t more) {
-        if (const int signal = stop.received()) throw Interrupted(signal);
-        work.add(static_cast<std::uint64_t>(more));
-      });
+      [&](std::int64_t more) { progress.add(more); });
   const Json summary = score_json(totals, all.truncated);
   if (!summary.empty()) print_json_line({{"summary", summary}});
 }

@@ -6,9 +6,7 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/output_file.h"
-#include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
-#include "strata/base/work_meter.h"
 #include "strata/complete/score_pairs.h"
 
 namespace strata {
@@ -32,15 +30,10 @@ void evaluate_reference(const EvaluateOptions& options, const NamedModel& model,
   OutputFile file(reference_file_of(tokens.name()));
   const std::int64_t answers = 2 * std::ssize(list.pairs);
   const auto session = load_scoring(options, model, list.longest, answers);
-  const StopSignals stop;
-  WorkProgress work;
-  work.begin("evaluate", {static_cast<std::uint64_t>(answers), "answers"});
-  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
-  const std::vector<StoredPair> pairs = score_pairs(
-      session->engine(), tokens, model.config().vocab_size, list, [&](std::int64_t more) {
-        if (const int signal = stop.received()) throw Interrupted(signal);
-        work.add(static_cast<std::uint64_t>(more));
-      });
+  EvaluationProgress progress(answers, "answers");
+  const std::vector<StoredPair> pairs =
+      score_pairs(session->engine(), tokens, model.config().vocab_size, list,
+                  [&](std::int64_t more) { progress.add(more); });
   write_reference(file, tokens, {.model = hash, .most_tokens = most}, pairs);
   print_json_line({{"reference", reference_file_of(tokens.name())},
                    {"pairs", pairs.size()},

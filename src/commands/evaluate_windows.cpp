@@ -6,9 +6,7 @@
 
 #include "commands/evaluations.h"
 #include "strata/base/log.h"
-#include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
-#include "strata/base/work_meter.h"
 #include "strata/complete/score_windows.h"
 
 namespace strata {
@@ -36,17 +34,11 @@ void print_scores(const TokenSource& tokens, const WindowReader& reader,
 void evaluate(const EvaluateOptions& options, const NamedModel& model, const TokenSource& tokens,
               WindowReader& reader, std::optional<std::size_t> text_bytes) {
   const auto session = load_scoring(options, model, reader.context(), reader.count());
-  const StopSignals stop;
-  WorkProgress work;
-  work.begin("evaluate", {static_cast<std::uint64_t>(reader.count()), "windows"});
-  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
+  EvaluationProgress progress(reader.count(), "windows");
   const WindowScores scores = score_windows(
       session->engine(),
       {.tokens = tokens, .text = model.text(), .reader = reader, .text_bytes = text_bytes},
-      [&](std::int64_t more) {
-        if (const int signal = stop.received()) throw Interrupted(signal);
-        work.add(static_cast<std::uint64_t>(more));
-      });
+      [&](std::int64_t more) { progress.add(more); });
   print_scores(tokens, reader, scores);
 }
 

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "strata/base/stop_signals.h"
+#include "strata/base/work_meter.h"
 #include "strata/commands/generate.h"
 #include "strata/complete/input_lines.h"
 #include "strata/complete/named_model.h"
@@ -21,6 +23,20 @@ void print_json_line(const nlohmann::ordered_json& json);
                                                               const NamedModel& model,
                                                               std::int64_t context,
                                                               std::int64_t sequences);
+
+/// Shows how far an evaluation is, and ends it by a signal.
+class EvaluationProgress {
+ public:
+  /// There are `total` to score, of what `unit` names.
+  EvaluationProgress(std::int64_t total, const char* unit);
+  /// Takes that `more` were scored, 0 or more. Throws Interrupted if a signal has come.
+  void add(std::int64_t more);
+
+ private:
+  StopSignals stop_;
+  WorkProgress work_;
+  WorkMeter meter_{work_, WorkMeter::Elsewhere::kLogged};
+};
 
 /// Prints the loss and perplexity of all tokens of the source after the first one whose loss
 /// counts. `text_bytes` are what its ids are the text of; absent, their texts are counted. Throws

@@ -12,6 +12,7 @@
 #include "strata/base/error.h"
 #include "strata/complete/scored_windows.h"
 #include "strata/complete/scorer.h"
+#include "strata/data/batch.h"
 
 namespace strata {
 
@@ -62,9 +63,7 @@ class OpenAnswers {
     return number % 2 == 0 ? Answer{pair.begin, pair.middle} : Answer{pair.middle, pair.end};
   }
   [[nodiscard]] std::vector<std::uint8_t> loss_of(const Answer& answer) const {
-    std::vector<std::uint8_t> loss(static_cast<std::size_t>(answer.end - answer.begin));
-    tokens_.read_loss(answer.begin, loss);
-    return loss;
+    return read_loss(tokens_, answer.begin, answer.end - answer.begin);
   }
 
   const TokenSource& tokens_;
@@ -78,7 +77,6 @@ class OpenAnswers {
 
 PairList list_pairs(const TokenSource& tokens, std::int64_t most_tokens) {
   constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;  // tokens
-  constexpr std::int64_t kFewest = 2;  // the second token is the first that can have loss
   PairList list;
   PairPlace place;
   std::vector<std::int64_t> ends;
@@ -93,7 +91,7 @@ PairList list_pairs(const TokenSource& tokens, std::int64_t most_tokens) {
       place.end = end;
       const std::int64_t chosen = place.middle - place.begin;
       const std::int64_t rejected = end - place.middle;
-      if (std::min(chosen, rejected) < kFewest) {
+      if (std::min(chosen, rejected) < kFewestPairTokens / 2) {
         throw IoError(tokens.name() + ": a pair of answers that begins with token " +
                       std::to_string(place.begin) +
                       " has an answer without a target. Tokenize it again");

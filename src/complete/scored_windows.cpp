@@ -12,17 +12,6 @@
 
 namespace strata {
 
-namespace {
-
-std::vector<std::uint8_t> read_loss(const TokenSource& tokens, std::int64_t begin,
-                                    std::int64_t count) {
-  std::vector<std::uint8_t> loss(static_cast<std::size_t>(count));
-  tokens.read_loss(begin, loss);
-  return loss;
-}
-
-}  // namespace
-
 std::vector<std::int32_t> read_model_ids(const TokenSource& tokens, std::int64_t vocabulary,
                                          std::int64_t begin, std::int64_t count) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
@@ -35,6 +24,13 @@ std::vector<std::int32_t> read_model_ids(const TokenSource& tokens, std::int64_t
                       format_count(vocabulary));
   }
   return ids;
+}
+
+std::vector<std::uint8_t> read_loss(const TokenSource& tokens, std::int64_t begin,
+                                    std::int64_t count) {
+  std::vector<std::uint8_t> loss(static_cast<std::size_t>(count));
+  tokens.read_loss(begin, loss);
+  return loss;
 }
 
 OverlappingWindows::OverlappingWindows(const TokenSource& tokens, std::int64_t vocabulary,

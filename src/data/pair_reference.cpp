@@ -43,12 +43,6 @@ struct ReferenceEntry {
 };
 static_assert(sizeof(ReferenceEntry) == 32 && std::is_trivially_copyable_v<ReferenceEntry>);
 
-template <class T>
-void add_values(TextHash& hash, std::span<const T> values) {
-  const auto bytes = std::as_bytes(values);
-  hash.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 /// Returns a hash of the ids and loss bits of a pair, of where its answers part, and of what is
 /// stored of them. The header's digest is of samples, so that it sees no change of a few pairs.
 std::uint64_t hash_of_pair(const TokenSource& tokens, const PairPlace& pair, const PairLogs& logs) {

@@ -19,12 +19,6 @@ namespace {
 constexpr std::int64_t kPlaces = 64;
 constexpr std::int64_t kPlaceTokens = 4096;
 
-template <class T>
-void add(TextHash& hash, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  hash.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-}
-
 /// Returns where the places of a source begin.
 std::vector<std::int64_t> places_of(std::int64_t tokens) {
   std::vector<std::int64_t> begins;
@@ -58,9 +52,9 @@ SourceContent content_of(const TokenSource& source) {
     source.read(begin, ids);
     source.read_loss(begin, loss);
     if (content.documents) source.document_ends_in(begin, end, ends);
-    add(hash, ids);
-    add(hash, loss);
-    add(hash, ends);
+    add_values<std::int32_t>(hash, ids);
+    add_values<std::uint8_t>(hash, loss);
+    add_values<std::int64_t>(hash, ends);
   }
   content.digest = hash.value();
   return content;

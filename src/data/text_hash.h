@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "strata/base/random.h"
@@ -23,6 +24,13 @@ class TextHash {
  private:
   std::uint64_t hash_ = 0xcbf29ce484222325ull;
 };
+
+/// Adds the bytes of numbers, as they lie in memory.
+template <class T>
+void add_values(TextHash& hash, std::span<const T> values) {
+  const auto bytes = std::as_bytes(values);
+  hash.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
 
 /// Returns the hash of a whole text.
 [[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text) {

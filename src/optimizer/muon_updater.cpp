@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "strata/optimizer/newton_schulz.h"
-
 namespace strata {
 
 namespace {
@@ -50,9 +48,9 @@ MuonUpdater::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Al
   partials = take(Space::kPageable, DType::kF64, SquaredNorm::partials(most.elements));
   for (TensorView& place : at_home) place = take(Space::kPinned, plan.compute, most.elements);
   for (TensorView& place : on_device) place = take(Space::kDevice, plan.compute, most.elements);
-  gram = take(Space::kDevice, plan.compute, most.square);
-  polynomial = take(Space::kDevice, plan.compute, most.square);
-  copy = take(Space::kDevice, plan.compute, most.elements);
+  scratch.gram = take(Space::kDevice, plan.compute, most.square);
+  scratch.polynomial = take(Space::kDevice, plan.compute, most.square);
+  scratch.copy = take(Space::kDevice, plan.compute, most.elements);
 }
 
 MuonUpdater::MuonUpdater(const UpdaterParts& parts, const Memory& memory, double momentum,
@@ -93,7 +91,6 @@ MuonUpdater::Travel MuonUpdater::send(BlockId block, const ParameterRun& run, st
                                       const Tag& tag) const {
   const std::int64_t columns = run.segment->cols;
   const std::int64_t n = run.rows * columns;
-  const std::int64_t smaller = std::min(run.rows, columns);
   const TensorView home = shaped(memory_.at_home[place], {n});
   const TensorView there = shaped(memory_.on_device[place], {run.rows, columns});
   const TensorView u = passes_.make_direction(block, run.begin, n, tag);
@@ -105,11 +102,7 @@ MuonUpdater::Travel MuonUpdater::send(BlockId block, const ParameterRun& run, st
   in.copy(there.data, home.data, home.bytes().bytes, tag);
   Stream& compute = lane(Lane::kCompute);
   compute.wait(in.record(), WaitFor::kFilled);
-  submit_newton_schulz(p_.kernels, compute, there,
-                       {.gram = shaped(memory_.gram, {smaller, smaller}),
-                        .polynomial = shaped(memory_.polynomial, {smaller, smaller}),
-                        .copy = shaped(memory_.copy, {run.rows, columns})},
-                       tag);
+  submit_newton_schulz(p_.kernels, compute, there, memory_.scratch, tag);
   Stream& out = lane(Lane::kOut);
   out.wait(compute.record(), WaitFor::kFilled);
   out.copy(home.data, there.data, home.bytes().bytes, tag);

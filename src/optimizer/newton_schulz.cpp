@@ -6,6 +6,8 @@
 
 #include "strata/optimizer/newton_schulz.h"
 
+#include <algorithm>
+
 namespace strata {
 
 namespace {
@@ -17,18 +19,22 @@ constexpr double kB = -4.7750;
 constexpr double kC = 2.0315;
 constexpr int kSteps = 5;
 
-/// Returns all elements of a contiguous tensor as one row of them.
-TensorView elements_of(const TensorView& view) {
-  return {view.data, view.dtype, Shape{view.elements()}};
+/// Returns the first elements of a contiguous tensor in another shape.
+TensorView in_shape(const TensorView& view, const Shape& shape) {
+  return {view.data, view.dtype, shape};
 }
+
+/// Returns all elements of a contiguous tensor as one row of them.
+TensorView elements_of(const TensorView& view) { return in_shape(view, {view.elements()}); }
 
 }  // namespace
 
 void submit_newton_schulz(Kernels& kernels, Stream& lane, const TensorView& x,
                           const NewtonSchulzScratch& scratch, const Tag& tag) {
-  const TensorView& gram = scratch.gram;
-  const TensorView& polynomial = scratch.polynomial;
-  const TensorView& copy = scratch.copy;
+  const std::int64_t smaller = std::min(x.shape[0], x.shape[1]);
+  const TensorView gram = in_shape(scratch.gram, {smaller, smaller});
+  const TensorView polynomial = in_shape(scratch.polynomial, {smaller, smaller});
+  const TensorView copy = in_shape(scratch.copy, x.shape);
   const bool high = x.shape[0] > x.shape[1];
   double gain = 1;  // a^k before step k, counted from 0
   for (int step = 0; step < kSteps; ++step) {

@@ -8,7 +8,6 @@
 
 #include "optimizer/matrix_deal.h"
 #include "optimizer/matrix_norms.h"
-#include "strata/optimizer/newton_schulz.h"
 
 namespace strata {
 
@@ -158,18 +157,13 @@ void ShardedMuonUpdater::orthogonalise(const DealtMatrix& matrix, const TensorVi
                                        const Tag& tag) const {
   const std::int64_t rows = matrix.run->rows;
   const std::int64_t columns = matrix.run->segment->cols;
-  const std::int64_t smaller = std::min(rows, columns);
   const std::int64_t own = results.elements() / p_.state.plan().ranks * rank_;
   const TensorView from = matrix_in(memory_.directions, matrix.run->begin, rows, columns);
   const TensorView x = matrix_in(results, own + matrix.place, rows, columns);
   Stream& compute = lane(Lane::kCompute);
   compute.wait(gathered_, WaitFor::kFilled);
   compute.copy(x.data, from.data, x.bytes().bytes, tag);
-  submit_newton_schulz(p_.kernels, compute, x,
-                       {.gram = matrix_in(memory_.gram, 0, smaller, smaller),
-                        .polynomial = matrix_in(memory_.polynomial, 0, smaller, smaller),
-                        .copy = matrix_in(memory_.copy, 0, rows, columns)},
-                       tag);
+  submit_newton_schulz(p_.kernels, compute, x, memory_.scratch, tag);
 }
 
 /// Submits the way home of this rank's part of a matrix, and the step along it.
@@ -203,9 +197,9 @@ ShardedMuonMemory::ShardedMuonMemory(const ModelLayout& layout, const StatePlan&
   at_home = take(Space::kPinned, plan.compute, most.shard);
   directions = take(Space::kDevice, plan.compute, plan.ranks * most.shard);
   results = take(Space::kDevice, plan.compute, plan.ranks * most.work);
-  gram = take(Space::kDevice, plan.compute, most.square);
-  polynomial = take(Space::kDevice, plan.compute, most.square);
-  copy = take(Space::kDevice, plan.compute, most.elements);
+  scratch.gram = take(Space::kDevice, plan.compute, most.square);
+  scratch.polynomial = take(Space::kDevice, plan.compute, most.square);
+  scratch.copy = take(Space::kDevice, plan.compute, most.elements);
 }
 
 std::unique_ptr<Updater> make_sharded_muon_updater(const UpdaterParts& parts,

@@ -18,6 +18,9 @@ namespace strata {
 [[nodiscard]] std::vector<std::int32_t> read_model_ids(const TokenSource& tokens,
                                                        std::int64_t vocabulary, std::int64_t begin,
                                                        std::int64_t count);
+/// Reads whether the loss of each of `count` tokens from `begin` on counts.
+[[nodiscard]] std::vector<std::uint8_t> read_loss(const TokenSource& tokens, std::int64_t begin,
+                                                  std::int64_t count);
 
 /// A sequence to be scored, and whose loss of it counts.
 struct ScoredWindow {

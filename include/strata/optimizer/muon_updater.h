@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "strata/optimizer/muon_passes.h"
+#include "strata/optimizer/newton_schulz.h"
 #include "strata/optimizer/updater.h"
 
 namespace strata {
@@ -33,7 +34,7 @@ class MuonUpdater final : public Updater {
     TensorView partials;                  ///< pageable, f64: of its squared norm
     std::array<TensorView, 2> at_home;    ///< pinned, [elements] X: x, then o
     std::array<TensorView, 2> on_device;  ///< device, [elements] X: likewise
-    TensorView gram, polynomial, copy;    ///< device, X: the scratch of the steps
+    NewtonSchulzScratch scratch;          ///< device
   };
 
   /// `pool` has the threads of the host lane's tasks. It and the owner of the memory outlive the

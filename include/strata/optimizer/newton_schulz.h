@@ -8,12 +8,12 @@
 
 namespace strata {
 
-/// The memory of a matrix's steps, where its kernels can reach it. n is the smaller extent of the
-/// matrix. Contents mean nothing before and after the steps.
+/// The memory of a matrix's steps, where its kernels can reach it, of any shape. n is the smaller
+/// extent of the matrix. Contents mean nothing before and after the steps.
 struct NewtonSchulzScratch {
-  TensorView gram;        ///< [n, n] X
-  TensorView polynomial;  ///< [n, n] X
-  TensorView copy;        ///< [rows, columns] X
+  TensorView gram;        ///< X, n * n elements or more
+  TensorView polynomial;  ///< X, n * n elements or more
+  TensorView copy;        ///< X, rows * columns elements or more
 };
 
 /// What the matrix must still be multiplied by after the steps: 3.4445^5. The caller's next pass

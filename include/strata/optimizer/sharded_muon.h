@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "strata/optimizer/muon_passes.h"
+#include "strata/optimizer/newton_schulz.h"
 #include "strata/optimizer/updater.h"
 
 namespace strata {
@@ -17,13 +18,13 @@ namespace strata {
 struct ShardedMuonMemory {
   ShardedMuonMemory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
-  MuonPasses::Memory passes;          ///< for the largest part of a matrix
-  TensorView norms, gathered_norms;   ///< pinned and device, f64: of MatrixNorms
-  TensorView known_norms;             ///< pageable, f64: likewise
-  TensorView at_home;                 ///< pinned, [n] X: x, then o
-  TensorView directions;              ///< device, [R n] X: x of the whole block
-  TensorView results;                 ///< device, [R w] X: o of all its matrices
-  TensorView gram, polynomial, copy;  ///< device, X: the scratch of the steps
+  MuonPasses::Memory passes;         ///< for the largest part of a matrix
+  TensorView norms, gathered_norms;  ///< pinned and device, f64: of MatrixNorms
+  TensorView known_norms;            ///< pageable, f64: likewise
+  TensorView at_home;                ///< pinned, [n] X: x, then o
+  TensorView directions;             ///< device, [R n] X: x of the whole block
+  TensorView results;                ///< device, [R w] X: o of all its matrices
+  NewtonSchulzScratch scratch;       ///< device
 };
 
 /// Makes the updater, which answers before_load(). `pool` has the threads of the host lane's tasks.
