@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HANGS_S = 1800  # only what hangs takes as long, on any machine
@@ -315,12 +316,13 @@ def run_page(page, root, stock, folder, environment, used):
         (home / name).mkdir(parents=True)
     (folder / "scratch/me").mkdir(parents=True)
     environment = {**environment, "HOME": str(home)}
+    typed = folder.with_suffix(".typed")
     for commands in blocks((root / page).read_text()):
         script = PROLOGUE
         for command, following in zip(commands, [*commands[1:], ""]):
             if not_run(page, command, used):
                 continue
-            script += f"printf '%s\\n' {shell_word(command)} >&9\n"
+            script += f"printf '%s\\n' {shell_word(command)} >>{shell_word(str(typed))}\n"
             for name, other in STANDS_FOR.items():
                 command = command.replace(name, other)
             # What is killed next was begun in another window, or in the background.
@@ -331,18 +333,16 @@ def run_page(page, root, stock, folder, environment, used):
         if script == PROLOGUE:
             continue
         begun = time.monotonic()
-        with open(folder / "typed", "w+") as typed:
-            os.dup2(typed.fileno(), 9)
-            done = subprocess.Popen(["bash", "-c", script + "wait\n"], cwd=folder, env=environment, pass_fds=[9],
-                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                    start_new_session=True)
-            try:
-                said = done.communicate(timeout=HANGS_S)[0].decode(errors="replace")
-            except subprocess.TimeoutExpired:
-                os.killpg(done.pid, signal.SIGKILL)
-                said = f"it takes more than {HANGS_S // 60} minutes"
-            typed.seek(0)
-            lines = [line for line in typed.read().splitlines() if line.strip()]
+        typed.write_text("")
+        done = subprocess.Popen(["bash", "-c", script + "wait\n"], cwd=folder, env=environment,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                start_new_session=True)
+        try:
+            said = done.communicate(timeout=HANGS_S)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, signal.SIGKILL)
+            said = f"it takes more than {HANGS_S // 60} minutes"
+        lines = [line for line in typed.read_text().splitlines() if line.strip()]
         print(f"{time.monotonic() - begun:5.1f} s  {page}: {len(lines)} lines", flush=True)
         if done.returncode != 0:
             return [f"{page}: {lines[-1] if lines else script}\n{said[-2500:]}"]
@@ -376,8 +376,11 @@ def main():
         begun = time.monotonic()
         Stock(stock, environment, root)
         print(f"{time.monotonic() - begun:5.1f} s  what the pages take for granted", flush=True)
-        for page in pages:
-            wrong += run_page(page, root, stock, folder / page.replace("/", "_"), environment, used)
+        # Commands wait for files and for each other, so two pages are tried at a time.
+        with ThreadPoolExecutor(2) as pool:
+            for complaints in pool.map(lambda page: run_page(page, root, stock, folder / page.replace("/", "_"),
+                                                             environment, used), pages):
+                wrong += complaints
     if not sys.argv[3:]:
         wrong += [f"no page has a command that begins with {b!r}: take it out of NOT_RUN"
                   for b in NOT_RUN if b not in used]
