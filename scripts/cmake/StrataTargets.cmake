@@ -161,14 +161,15 @@ function(strata_test name)
     set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   endif()
   if(arg_MPI AND MPI_CXX_FOUND)
-    # Up to 4 ranks. Open MPI asks for these as root, and where there are fewer cores than ranks.
+    # Up to 4 ranks, which wait far more than they compute, so that other tests run beside them. Open MPI asks for these
+    # as root, and where there are fewer cores than ranks.
     set(environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
     add_test(NAME ${name}_mpi COMMAND ${name} "[mpi]~[long]")
-    set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}" PROCESSORS 4
+    set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}"
                          ENVIRONMENT "${environment}" TIMEOUT ${STRATA_TEST_HANGS_S})
     if(arg_LONG)
       add_test(NAME ${name}_mpi_long COMMAND ${name} "[mpi][long]")
-      set_tests_properties(${name}_mpi_long PROPERTIES LABELS "long;mpi;${arg_LABELS}" PROCESSORS 4
+      set_tests_properties(${name}_mpi_long PROPERTIES LABELS "long;mpi;${arg_LABELS}"
                            ENVIRONMENT "${environment}" TIMEOUT ${STRATA_TEST_HANGS_S})
     endif()
   endif()
