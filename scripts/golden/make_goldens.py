@@ -6,7 +6,8 @@
 The committed copy is tests/golden/data. Needs torch, transformers and safetensors. Seeds are fixed;
 another PyTorch version may change the last bits, which the tests' tolerances allow. (Operator
 goldens: operators.py. Whole models, and what their files hold: models.py; adapters of PEFT on
-them: adapters.py; what they are continued with: generation.py.)
+them: adapters.py, also where the files are in 4 bits: bnb_folders.py; what models are continued
+with: generation.py.)
 """
 
 import json
@@ -18,6 +19,7 @@ import torch
 import transformers
 
 import adapters
+import bnb_folders
 import generation
 import models
 import nf4
@@ -40,6 +42,7 @@ def main():
     nf4.make(folder)
     row_codes.make(folder)
     adapters.make(folder)
+    bnb_folders.make(folder)
     generation.make(folder)
     rope_scaling.make(folder)
     (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")

@@ -10,6 +10,9 @@
 
 namespace strata {
 
+/// Says how weights were rounded to fewer bits. One format is read beside what kFixedKeys says.
+inline constexpr std::string_view kQuantization = "quantization_config";
+
 /// A key of which strata computes one value only in families that do not have it (has_key()), which
 /// is also what a missing key stands for.
 struct FixedKey {
@@ -42,8 +45,9 @@ inline constexpr FixedKey kFixedKeys[] = {
     {"num_local_experts", "1", "mixtures of experts are not supported"},
     {"num_experts", "1", "mixtures of experts are not supported"},
     {"no_rope_layers", "null", "only a SmolLM3 has layers that do not rotate"},
-    {"quantization_config", "null",
-     "quantized weights are not supported; use the bf16, f16 or f32 original"},
+    {kQuantization, "null",
+     "of quantized weights only those of bitsandbytes in nf4 are supported; use the bf16, f16 or "
+     "f32 original"},
     {"compression_config", "null",
      "quantized weights are not supported; use the bf16, f16 or f32 original"},
 };

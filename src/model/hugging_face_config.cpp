@@ -89,12 +89,33 @@ void check_activation(const Json& json, const ModelClass& model_class, ConfigPro
   }
 }
 
+/// Returns whether weights are in a format that SafetensorsDirectory reads. What else the section
+/// says is about rounding them, which was done, or is said by their tensors again.
+bool is_read(const Json& quantization) {
+  const Json format = value_at(quantization, "bnb_4bit_quant_type");
+  return value_at(quantization, "quant_method") == "bitsandbytes" &&
+         value_at(quantization, "load_in_4bit") == true && (format.is_null() || format == "nf4");
+}
+
+/// Returns the parts of a quantization that tell which it is.
+Json named_format(const Json& quantization) {
+  Json named = Json::object();
+  for (const char* key : {"quant_method", "load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type"}) {
+    if (const Json found = value_at(quantization, key); !found.is_null()) named[key] = found;
+  }
+  return named.empty() ? quantization : named;
+}
+
 /// Refuses what would load and then compute something else.
 void check_supported(const Json& json, const ModelClass& model_class, ConfigProblems& problems) {
   for (const FixedKey& fixed : kFixedKeys) {
     if (!is_fixed(fixed.key, model_class.type)) continue;
-    const Json found = value_at(json, fixed.key);
+    Json found = value_at(json, fixed.key);
     if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
+    if (fixed.key == kQuantization) {
+      if (is_read(found)) continue;
+      found = named_format(found);
+    }
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
   check_dropouts(json, model_class, problems);

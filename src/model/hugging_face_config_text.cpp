@@ -124,6 +124,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   }
   if (std::ranges::any_of(keys, is_rope_key)) set_rope(json, config, fields);
   if (std::ranges::any_of(keys, is_window_key)) set_windows(json, config);
+  json.erase("quantization_config");  // weights are written as numbers
   // Transformers 5 writes dtype and reads both.
   if (json.contains("dtype")) json["dtype"] = torch_name(weight);
   if (json.contains("torch_dtype") || !json.contains("dtype")) {

@@ -137,12 +137,7 @@ template <class T>
 void SafetensorsFile::read(std::string_view name, std::int64_t first_element,
                            std::span<T> out) const {
   const StoredTensor& tensor = info(name);
-  if (first_element < 0 || first_element > tensor.elements ||
-      out.size() > static_cast<std::uint64_t>(tensor.elements - first_element)) {
-    throw IoError(in_tensor(path(), name) + "elements [" + std::to_string(first_element) + ", +" +
-                  std::to_string(out.size()) + ") asked for, it has " +
-                  std::to_string(tensor.elements));
-  }
+  require_range(path(), name, tensor.elements, first_element, out.size());
   const std::uint64_t offset =
       tensor.offset + static_cast<std::uint64_t>(first_element) * size_of(tensor.dtype);
   try {
@@ -151,6 +146,13 @@ void SafetensorsFile::read(std::string_view name, std::int64_t first_element,
     throw IoError(in_tensor(path(), name) + "holds integers that do not fit " +
                   std::to_string(8 * sizeof(T)) + " bits; store smaller ones");
   }
+}
+
+void SafetensorsFile::read_bytes(std::string_view name, std::int64_t begin,
+                                 std::span<std::byte> out) const {
+  const StoredTensor& tensor = entry(name);
+  require_range(path(), name, narrow<std::int64_t>(tensor.bytes), begin, out.size());
+  file_.read(tensor.offset + static_cast<std::uint64_t>(begin), out);
 }
 
 template void SafetensorsFile::read(std::string_view, std::int64_t, std::span<double>) const;

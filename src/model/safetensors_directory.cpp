@@ -58,6 +58,10 @@ T converted(double value) {
   }
 }
 
+/// The beginning, behind the name of a matrix, of that of the tensor which says that the matrix is
+/// in 4 bits. What follows it is the format.
+constexpr std::string_view kStates = ".quant_state.bitsandbytes__";
+
 /// Returns the name that a tensor has in a folder of a text part alone.
 std::string name_in_text_part(std::string_view stored) {
   constexpr std::string_view kOld = "language_model.";
@@ -91,6 +95,7 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
                   (others.empty() ? "has neither model.safetensors nor model.safetensors.index.json"
                                   : others));
   }
+  join_matrices_in_4_bits();
 }
 
 void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
@@ -115,11 +120,42 @@ void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
 
 void SafetensorsDirectory::add(const std::string& stored, const SafetensorsFile& file) {
   const std::string name = name_in_text_part(stored);
-  const auto [home, is_new] = homes_.try_emplace(name, Home{.file = &file, .stored = stored});
-  if (!is_new && home->second.stored != stored) {
+  const auto [home, is_new] = homes_.try_emplace(name, FileTensor{.file = &file, .name = stored});
+  if (!is_new && home->second.name != stored) {
     throw IoError(in_tensor(file.path(), stored) + "is there as '" +
-                  printable_name(shortened(home->second.stored)) + "' too");
+                  printable_name(shortened(home->second.name)) + "' too");
   }
+}
+
+void SafetensorsDirectory::join_matrices_in_4_bits() {
+  std::vector<std::string> matrices;
+  for (const auto& [name, home] : homes_) {
+    const std::size_t at = name.find(kStates);
+    if (at == name.npos) continue;
+    const std::string format = name.substr(at + kStates.size());
+    if (format != "nf4") {
+      throw IoError(in_tensor(home.file->path(), home.name) + "a matrix in " +
+                    printable_name(shortened(format)) +
+                    " is not supported, of bitsandbytes' formats only nf4; use the bf16, f16 or "
+                    "f32 original, or round it again with bnb_4bit_quant_type \"nf4\"");
+    }
+    matrices.push_back(name.substr(0, at));
+  }
+  for (const std::string& matrix : matrices) add_in_4_bits(matrix);
+}
+
+void SafetensorsDirectory::add_in_4_bits(const std::string& name) {
+  StoredNf4::Parts parts;
+  for (const std::string_view part : StoredNf4::kParts) {
+    const auto found = homes_.find(name + "." + std::string(part));
+    if (found == homes_.end()) continue;
+    parts.emplace(part, std::move(found->second));
+    homes_.erase(found);
+  }
+  StoredNf4 matrix(home_of(name), parts);
+  StoredTensor info{.dtype = matrix.dtype(), .shape = matrix.shape(), .unsupported = {}};
+  info.elements = matrix.elements();
+  packed_.emplace(name, Packed{.info = std::move(info), .matrix = std::move(matrix)});
 }
 
 std::vector<std::string> SafetensorsDirectory::tensors() const {
@@ -132,24 +168,43 @@ std::vector<std::string> SafetensorsDirectory::tensors() const {
 
 const StoredTensor& SafetensorsDirectory::info(std::string_view name) const {
   const auto extended = extended_.find(name);
-  return extended == extended_.end() ? home_of(name).info() : extended->second.info;
+  return extended == extended_.end() ? stored_info(name) : extended->second.info;
+}
+
+const StoredTensor& SafetensorsDirectory::stored_info(std::string_view name) const {
+  const auto packed = packed_.find(name);
+  if (packed != packed_.end()) return packed->second.info;
+  const FileTensor& home = home_of(name);
+  return home.file->info(home.name);
+}
+
+const StoredNf4* SafetensorsDirectory::in_4_bits(std::string_view name) const {
+  const auto packed = packed_.find(name);
+  return packed == packed_.end() ? nullptr : &packed->second.matrix;
+}
+
+template <class T>
+void SafetensorsDirectory::read_stored(std::string_view name, std::int64_t first_element,
+                                       std::span<T> out) const {
+  if (const StoredNf4* const matrix = in_4_bits(name)) return matrix->read(first_element, out);
+  const FileTensor& home = home_of(name);
+  home.file->read(home.name, first_element, out);
 }
 
 template <class T>
 void SafetensorsDirectory::read(std::string_view name, std::int64_t first_element,
                                 std::span<T> out) const {
-  const auto& [file, stored_name] = home_of(name);
   const auto extended = extended_.find(name);
-  if (extended == extended_.end()) return file->read(stored_name, first_element, out);
+  if (extended == extended_.end()) return read_stored(name, first_element, out);
   const Extended& matrix = extended->second;
   const std::int64_t count = std::ssize(out);
   if (first_element < 0 || count > matrix.info.elements - first_element) {
-    return file->read(stored_name, first_element, out);  // which refuses it
+    return read_stored(name, first_element, out);  // which refuses it
   }
   const std::int64_t stored =
       std::clamp<std::int64_t>(matrix.stored_elements - first_element, 0, count);
   if (stored > 0) {
-    file->read(stored_name, first_element, out.first(static_cast<std::size_t>(stored)));
+    read_stored(name, first_element, out.first(static_cast<std::size_t>(stored)));
   }
   for (std::int64_t i = stored; i < count; ++i) {
     const auto column = static_cast<std::size_t>((first_element + i) % std::ssize(matrix.row));
@@ -163,14 +218,14 @@ template void SafetensorsDirectory::read(std::string_view, std::int64_t, std::sp
 
 void SafetensorsDirectory::append_rows(const std::string& name, std::int64_t rows,
                                        std::vector<double> row) {
-  Extended matrix{.info = home_of(name).info(), .row = std::move(row)};
+  Extended matrix{.info = stored_info(name), .row = std::move(row)};
   matrix.stored_elements = matrix.info.elements;
   matrix.info.shape.front() += rows;
   matrix.info.elements += rows * std::ssize(matrix.row);
   extended_.emplace(name, std::move(matrix));
 }
 
-const SafetensorsDirectory::Home& SafetensorsDirectory::home_of(std::string_view name) const {
+const FileTensor& SafetensorsDirectory::home_of(std::string_view name) const {
   const auto found = homes_.find(name);
   if (found == homes_.end()) {
     throw IoError(in_file(folder_) + "its weights have no tensor '" +

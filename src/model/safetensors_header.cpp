@@ -181,6 +181,13 @@ std::string in_tensor(const std::filesystem::path& file, std::string_view name) 
   return in_file(file) + "tensor '" + printable_name(shortened(name)) + "': ";
 }
 
+void require_range(const std::filesystem::path& file, std::string_view name, std::int64_t elements,
+                   std::int64_t first, std::size_t count) {
+  if (first >= 0 && first <= elements && std::cmp_less_equal(count, elements - first)) return;
+  throw IoError(in_tensor(file, name) + "elements [" + std::to_string(first) + ", +" +
+                std::to_string(count) + ") asked for, it has " + std::to_string(elements));
+}
+
 json parse_json_object(const std::filesystem::path& file, std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   try {

@@ -23,6 +23,10 @@ inline constexpr const char* kDamagedFile = "; the file is damaged or incomplete
 [[nodiscard]] std::string in_file(const std::filesystem::path& file);
 [[nodiscard]] std::string in_tensor(const std::filesystem::path& file, std::string_view name);
 
+/// Throws IoError unless a tensor of so many elements, or bytes, has those from `first` on.
+void require_range(const std::filesystem::path& file, std::string_view name, std::int64_t elements,
+                   std::int64_t first, std::size_t count);
+
 /// Parses `text`. Throws IoError naming `file` unless it is a JSON object in UTF-8, without a mark
 /// of its encoding, whose objects have each key once.
 [[nodiscard]] nlohmann::json parse_json_object(const std::filesystem::path& file,

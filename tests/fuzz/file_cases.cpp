@@ -182,6 +182,10 @@ class Scene {
     for (const CaseFile& file : dice_.pick(material_.models)) add(file.name, file.content);
     std::erase_if(config_, [](const Entry& entry) { return entry.path.starts_with("model."); });
     set(config_, "model.path", "\"model\"");
+    if (dice_.chance(0.3)) {
+      set(config_, "adapter.rank", "2");
+      set(config_, "adapter.base_format", "\"nf4\"");
+    }
     add_config();
     case_.arguments = {dice_.chance(0.3) ? "plan" : "train", "case.json"};
   }

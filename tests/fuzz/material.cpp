@@ -158,6 +158,7 @@ Material load_material(const fs::path& repository, const fs::path& scratch) {
   const fs::path models = repository / "tests/golden/data";
   material.models = {read_model(models / "odd"), read_model(models / "gqa_tied_llama3")};
   material.models.push_back(split(material.models[0]));
+  material.models.push_back(read_model(models / "bnb_phi3"));  // in 4 bits
   const Json chat = parse_json<Json>(read(repository / "tests/chat/goldens.json"));
   material.conversation = json_text(chat["chat"]);
   for (const Json& golden : chat["cases"]) material.chat_templates.push_back(golden["template"]);

@@ -1,9 +1,10 @@
 // Tests training of adapters against PEFT on transformers in f64: losses, norms, the gradients of
 // every A and B, and their values after five clipped AdamW steps; also over packed weights, against
-// PEFT over those of bitsandbytes and PyTorch.
+// PEFT over those of bitsandbytes and PyTorch, and over files that bitsandbytes packed.
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,7 +26,7 @@
 namespace strata::test {
 namespace {
 
-/// A case of scripts/golden/adapters.py, in strata's words.
+/// A case of scripts/golden/adapters.py, or of bnb_folders.py, in strata's words.
 struct AdapterCase {
   std::string name;
   std::string model;
@@ -48,7 +49,17 @@ std::vector<AdapterCase> adapter_cases() {
            {.rank = 8, .alpha = 4, .targets = {"k_proj", "o_proj", "up_proj"}}},
           {"lora_nf4", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kNf4}},
           {"lora_fp8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kFp8}},
-          {"lora_int8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kInt8}}};
+          {"lora_int8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kInt8}},
+          {"bnb_mha", "mha", {.rank = 2, .alpha = 4, .targets = {"q_proj", "v_proj", "down_proj"}}},
+          {"bnb_phi3", "phi3", {.rank = 2, .alpha = 4, .targets = {"qkv_proj", "down_proj"}}}};
+}
+
+/// Returns the batches of a case's model, and its weights unless the case has some of its own.
+GoldenModel golden_of(const AdapterCase& c) {
+  GoldenModel golden = load_golden_model(c.model);
+  const std::filesystem::path own = golden_data() / c.name;
+  if (std::filesystem::exists(own / "config.json")) golden.folder = own;
+  return golden;
 }
 
 /// Trains a case, whose adapter is PEFT's, as the config says.
@@ -97,7 +108,7 @@ void load_merged(const MergedWeights& weights, TrainingState& state) {
 
 TEST_CASE("losses, gradients and adapters after five steps are PEFT's, in f64") {
   for (const AdapterCase& c : adapter_cases()) {
-    const GoldenModel golden = load_golden_model(c.model);
+    const GoldenModel golden = golden_of(c);
     const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
     struct Mode {
       int ranks;
@@ -119,7 +130,7 @@ TEST_CASE("losses, gradients and adapters after five steps are PEFT's, in f64") 
 TEST_CASE("a run that begins with a folder of PEFT goes on as PEFT does, in f64") {
   for (const AdapterCase& c : adapter_cases()) {
     INFO(c.name);
-    const GoldenModel golden = load_golden_model(c.model);
+    const GoldenModel golden = golden_of(c);
     const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
     for (const int ranks : {1, 2}) {
       RunConfig config = golden_config(golden, DType::kF64);
@@ -133,7 +144,7 @@ TEST_CASE("a run that begins with a folder of PEFT goes on as PEFT does, in f64"
 
 TEST_CASE("a run that begins with a folder of PEFT has its A and B, to the bit") {
   const AdapterCase c = adapter_cases().at(2);
-  const GoldenModel golden = load_golden_model(c.model);
+  const GoldenModel golden = golden_of(c);
   const SafetensorsFile file(golden_data() / c.name / kPeftWeightsName);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     RunConfig config = golden_config(golden, dtype);
@@ -153,7 +164,7 @@ TEST_CASE("a run that begins with a folder of PEFT has its A and B, to the bit")
 
 TEST_CASE("gradients of adapters are PEFT's whatever is kept, in f64") {
   const AdapterCase c = adapter_cases().at(2);
-  const GoldenModel golden = load_golden_model(c.model);
+  const GoldenModel golden = golden_of(c);
   const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
   for (const KeepLevel level : kKeepLevels) {
     INFO("level " << static_cast<int>(level));
@@ -165,7 +176,7 @@ TEST_CASE("gradients of adapters are PEFT's whatever is kept, in f64") {
 
 TEST_CASE("training of adapters leaves the weights of the model as they are") {
   const AdapterCase c = adapter_cases().at(0);
-  const GoldenModel golden = load_golden_model(c.model);
+  const GoldenModel golden = golden_of(c);
   const GoldenRun run = train_case(c, golden, golden_config(golden, DType::kF64), 1);
   for (const auto& [name, values] : golden.initial) {
     INFO(name);
@@ -178,8 +189,7 @@ TEST_CASE("configs of PEFT mean the adapters that they were made with") {
     INFO(c.name);
     const AdapterConfig peft = read_peft_config(golden_data() / c.name / kPeftConfigName);
     CHECK(peft.dropout == 0);
-    ModelSpec expected =
-        spec_of(load_llama_config(load_golden_model(c.model).folder / "config.json"));
+    ModelSpec expected = spec_of(load_llama_config(golden_of(c).folder / "config.json"));
     ModelSpec found = expected;
     add_adapters(expected, c.adapter);
     add_adapters(found, peft);
@@ -194,7 +204,7 @@ TEST_CASE("weights with PEFT's adapters added have PEFT's loss, in f64") {
   for (const AdapterCase& c : adapter_cases()) {
     if (c.adapter.base_format != Form::kPlain) continue;  // what is added is not rounded
     INFO(c.name);
-    const GoldenModel golden = load_golden_model(c.model);
+    const GoldenModel golden = golden_of(c);
     const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
     ModelSpec spec = spec_of(load_llama_config(golden.folder / "config.json"));
     add_adapters(spec, read_peft_config(golden_data() / c.name / kPeftConfigName));

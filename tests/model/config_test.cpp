@@ -187,6 +187,26 @@ TEST_CASE("a model that strata would compute wrongly is refused") {
                     ContainsSubstring("Gemma4ForCausalLM"));
 }
 
+TEST_CASE("of quantized weights those of bitsandbytes in nf4 are read, others refused by format") {
+  const std::string nf4 = R"("quantization_config": {"quant_method": "bitsandbytes",
+    "load_in_4bit": true, "load_in_8bit": false, "llm_int8_threshold": 6.0)";
+  CHECK(load_with(nf4 + "}") == load_with(R"("quantization_config": null)"));
+  CHECK(load_with(nf4 + R"(, "bnb_4bit_quant_type": "nf4"})") ==
+        load_with(R"("quantization_config": null)"));
+  const auto refused = [](const std::string& section, const std::string& found) {
+    CHECK_THAT(
+        complaint_with(R"("quantization_config": )" + section),
+        ContainsSubstring("use the bf16, f16 or f32 original, found ") && ContainsSubstring(found));
+  };
+  refused(nf4.substr(nf4.find('{')) + R"(, "bnb_4bit_quant_type": "fp4"})", R"("fp4")");
+  refused(R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", R"("load_in_8bit":true)");
+  refused(R"({"bits": 4, "group_size": 128, "quant_method": "gptq"})",
+          R"({"quant_method":"gptq"})");
+  refused(R"({"quant_method": ["bitsandbytes"], "load_in_4bit": true})", R"(["bitsandbytes"])");
+  refused(R"(["bitsandbytes"])", R"(["bitsandbytes"])");
+  refused("true", "true");
+}
+
 TEST_CASE("keys whose other values would change what is computed are refused by name") {
   for (const std::string key :
        {R"("attention_dropout": 0.1)", R"("partial_rotary_factor": 0.5)", R"("qkv_bias": true)",

@@ -376,11 +376,11 @@ TEST_CASE("tensors of a text part go by the names that they have alone") {
     folder.write("model.safetensors", file_of(header, bytes_of(std::vector<float>{1, 2})));
     return SafetensorsDirectory(folder.path()).tensors();
   };
-  using Names = std::vector<std::string>;
+  using Listed = std::vector<std::string>;
   CHECK(names("language_model.model.norm.weight", "vision_tower.a") ==
-        Names{"model.norm.weight", "vision_tower.a"});
+        Listed{"model.norm.weight", "vision_tower.a"});
   CHECK(names("language_model.lm_head.weight", "model.language_model.norm.weight") ==
-        Names{"lm_head.weight", "model.norm.weight"});
+        Listed{"lm_head.weight", "model.norm.weight"});
   const SafetensorsDirectory weights(folder.path());
   float value = 0;
   weights.read("model.norm.weight", 0, std::span(&value, 1));

@@ -92,6 +92,15 @@ TEST_CASE("an imported config.json keeps every key but the dtype of its weights"
   CHECK(parse_llama_config(recent, "config.json").rope_theta == 1e6);
 }
 
+TEST_CASE("weights that were in 4 bits are written as numbers, which their config.json says") {
+  const std::string imported = R"({"architectures": ["LlamaForCausalLM"], "vocab_size": 11,
+    "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true}})";
+  const LlamaConfig config = parse_llama_config(imported, "config.json");
+  CHECK_THAT(llama_config_text(config, DType::kBF16, imported),
+             !ContainsSubstring("quantization_config"));
+}
+
 TEST_CASE("what a run changed of an imported model is changed in its config.json") {
   const std::string before = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
     "vocab_size": 100, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "strata/base/file.h"
+#include "strata/model/stored_nf4.h"
 
 namespace strata {
 
@@ -63,6 +64,9 @@ class SafetensorsFile {
   /// as integers or the reverse.
   template <class T>
   void read(std::string_view name, std::int64_t first_element, std::span<T> out) const;
+  /// Reads bytes of a tensor of any dtype from byte `begin` of it on. Throws IoError for a range
+  /// that it does not have.
+  void read_bytes(std::string_view name, std::int64_t begin, std::span<std::byte> out) const;
 
  private:
   template <class From, class To>
@@ -76,7 +80,8 @@ class SafetensorsFile {
 /// `model.safetensors.index.json`. It keeps all its files open and throws as SafetensorsFile does;
 /// a shard that is missing or lacks a tensor that the index promises is found on opening. Tensors
 /// of the text part of a model that also has others ("language_model.model.norm.weight") go by the
-/// names that they have in a folder of the text part alone ("model.norm.weight").
+/// names that they have in a folder of the text part alone ("model.norm.weight"). A matrix in 4
+/// bits is one tensor of the dtype and shape that it had.
 class SafetensorsDirectory {
  public:
   explicit SafetensorsDirectory(const std::filesystem::path& folder);
@@ -89,6 +94,8 @@ class SafetensorsDirectory {
   /// Reads as SafetensorsFile::read does.
   template <class T>
   void read(std::string_view name, std::int64_t first_element, std::span<T> out) const;
+  /// Returns a matrix that is in 4 bits in the files, or null.
+  [[nodiscard]] const StoredNf4* in_4_bits(std::string_view name) const;
   /// Lets a matrix end with `rows` more rows, each of which is `row`, for info() and read(); the
   /// file stays as it is. To be called before others read, and once for a tensor.
   void append_rows(const std::string& name, std::int64_t rows, std::vector<double> row);
@@ -101,21 +108,25 @@ class SafetensorsDirectory {
     std::vector<double> row;           ///< what the others hold
   };
 
-  /// Where a tensor is.
-  struct Home {
-    const SafetensorsFile* file = nullptr;
-    std::string stored;  ///< its name there
-
-    [[nodiscard]] const StoredTensor& info() const { return file->info(stored); }
+  /// A matrix that is in 4 bits in its file.
+  struct Packed {
+    StoredTensor info;  ///< as what it is read
+    StoredNf4 matrix;
   };
 
   void open_shards(const std::filesystem::path& index);
   void add(const std::string& stored, const SafetensorsFile& file);
-  [[nodiscard]] const Home& home_of(std::string_view name) const;
+  void join_matrices_in_4_bits();
+  void add_in_4_bits(const std::string& name);
+  [[nodiscard]] const FileTensor& home_of(std::string_view name) const;
+  [[nodiscard]] const StoredTensor& stored_info(std::string_view name) const;
+  template <class T>
+  void read_stored(std::string_view name, std::int64_t first_element, std::span<T> out) const;
 
   std::filesystem::path folder_;
-  std::map<std::string, SafetensorsFile> files_;  ///< by file name
-  std::map<std::string, Home, std::less<>> homes_;
+  std::map<std::string, SafetensorsFile> files_;          ///< by file name
+  std::map<std::string, FileTensor, std::less<>> homes_;  ///< by the names that tensors go by
+  std::map<std::string, Packed, std::less<>> packed_;
   std::map<std::string, Extended, std::less<>> extended_;
 };
 
