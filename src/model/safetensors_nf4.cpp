@@ -250,4 +250,17 @@ template void StoredNf4::read(std::int64_t, std::span<double>) const;
 template void StoredNf4::read(std::int64_t, std::span<float>) const;
 template void StoredNf4::read(std::int64_t, std::span<Bf16>) const;
 
+bool StoredNf4::has_parts() const {
+  return is_double() && block_ == kNf4Block && group_ == kNf4Group && elements() % kNf4Block == 0;
+}
+
+void StoredNf4::read_parts(const Nf4Parts& parts) const {
+  codes_.file->read_bytes(codes_.name, 0, std::as_writable_bytes(parts.codes));
+  scales_.file->read_bytes(scales_.name, 0, std::as_writable_bytes(parts.scales));
+  std::ranges::copy(groups(0, std::ssize(parts.groups)), parts.groups.begin());
+  parts.tables[0] = offset_;
+  const auto levels = std::ranges::copy(values_.levels, parts.tables.begin() + 1).out;
+  std::ranges::copy(values_.scale_values, levels);
+}
+
 }  // namespace strata

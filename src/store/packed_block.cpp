@@ -91,10 +91,28 @@ void for_each_run(const Block& block, const PackedMatrix& m, std::int64_t longes
     for (std::int64_t i = begin; i < end; ++i) {
       const SourceRun& run = runs[static_cast<std::size_t>(i)];
       values.resize(static_cast<std::size_t>(run.count));
-      source(run, values);
+      source.read(run, values);
       use(static_cast<std::size_t>(run.block_begin - m.begin), std::span<const double>(values));
     }
   });
+}
+
+/// The parts of a matrix in 4 bits.
+Nf4Parts parts_of(const PackedMatrix& m, std::span<std::byte> packed) {
+  return {.codes = part<std::uint8_t>(packed, m.codes, m.elements() / 2),
+          .scales = part<std::uint8_t>(packed, m.scales, m.elements() / kNf4Block),
+          .groups = part<float>(packed, m.groups, groups_of(m.elements())),
+          .tables = part<float>(packed, m.tables, kNf4Tables)};
+}
+
+/// Returns the matrix where it comes from if that holds it in the form of a packed block in 4 bits,
+/// else null.
+const StoredNf4* stored_as_packed(const Block& block, const PackedMatrix& m,
+                                  const WeightSource& source) {
+  if (!source.in_4_bits) return nullptr;
+  const std::string& name = source_runs(block, m.begin, m.begin + 1, 1).front().source->name;
+  const StoredNf4* const stored = source.in_4_bits(name);
+  return stored != nullptr && stored->has_parts() ? stored : nullptr;
 }
 
 /// Rounds a matrix row by row. It rounds the numbers that the model would compute with: codes in
@@ -121,10 +139,9 @@ void pack_rows(const Block& block, const PackedMatrix& m, const RowForm& form, D
 /// Rounds the elements of a matrix to 4 bits; returns the scales of its blocks.
 std::vector<float> pack_elements(const Block& block, const PackedMatrix& m, const Nf4Values& nf4,
                                  const WeightSource& source, ThreadPool& pool,
-                                 std::span<std::byte> packed) {
+                                 std::span<std::uint8_t> codes) {
   constexpr auto kInBlock = static_cast<std::size_t>(kNf4Block);
   std::vector<float> scales(static_cast<std::size_t>(m.elements()) / kInBlock);
-  const auto codes = part<std::uint8_t>(packed, m.codes, m.elements() / 2);
   for_each_run(
       block, m, kRun, source, pool, [&](std::size_t first, std::span<const double> values) {
         std::array<float, kInBlock> numbers{};
@@ -139,25 +156,34 @@ std::vector<float> pack_elements(const Block& block, const PackedMatrix& m, cons
 }
 
 /// Rounds the scales of a matrix's blocks, and writes its tables.
-void pack_scales(const std::vector<float>& scales, const PackedMatrix& m, const Nf4Values& nf4,
-                 ThreadPool& pool, std::span<std::byte> packed) {
+void pack_scales(const std::vector<float>& scales, const Nf4Values& nf4, ThreadPool& pool,
+                 const Nf4Parts& parts) {
   constexpr auto kInGroup = static_cast<std::size_t>(kNf4Group);
   const float offset = nf4_offset(scales);
-  const auto codes = part<std::uint8_t>(packed, m.scales, static_cast<std::int64_t>(scales.size()));
-  const auto groups = part<float>(packed, m.groups, groups_of(m.elements()));
-  const auto count = static_cast<std::int64_t>(groups.size());
+  const auto count = static_cast<std::int64_t>(parts.groups.size());
   pool.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto g = static_cast<std::size_t>(begin); g < static_cast<std::size_t>(end); ++g) {
       const std::size_t first = g * kInGroup;
       const std::size_t size = std::min(kInGroup, scales.size() - first);
-      groups[g] = quantize_nf4_scales(nf4, offset, std::span(scales).subspan(first, size),
-                                      codes.subspan(first, size));
+      parts.groups[g] = quantize_nf4_scales(nf4, offset, std::span(scales).subspan(first, size),
+                                            parts.scales.subspan(first, size));
     }
   });
-  const auto tables = part<float>(packed, m.tables, kNf4Tables);
-  tables[0] = offset;
-  const auto levels = std::ranges::copy(nf4.levels, tables.begin() + 1).out;
+  parts.tables[0] = offset;
+  const auto levels = std::ranges::copy(nf4.levels, parts.tables.begin() + 1).out;
   std::ranges::copy(nf4.scale_values, levels);
+}
+
+/// Rounds a matrix to 4 bits, unless it is in them already.
+void pack_nf4(const Block& block, const PackedMatrix& m, const WeightSource& source,
+              ThreadPool& pool, std::span<std::byte> packed) {
+  const Nf4Parts parts = parts_of(m, packed);
+  if (const StoredNf4* const stored = stored_as_packed(block, m, source)) {
+    stored->read_parts(parts);
+    return;
+  }
+  const Nf4Values nf4 = nf4_values();
+  pack_scales(pack_elements(block, m, nf4, source, pool, parts.codes), nf4, pool, parts);
 }
 
 }  // namespace
@@ -203,19 +229,18 @@ void pack_block(const Block& block, Form form, DType compute, const WeightSource
   const PackedBlock layout(block, form, compute);
   std::ranges::fill(packed, std::byte{0});
   const RowForm* const rows = row_form(form);
-  const Nf4Values nf4 = rows == nullptr ? nf4_values() : Nf4Values{};
   for (const PackedMatrix& m : layout.matrices) {
     if (rows != nullptr) {
       pack_rows(block, m, *rows, compute, source, pool, packed);
     } else {
-      pack_scales(pack_elements(block, m, nf4, source, pool, packed), m, nf4, pool, packed);
+      pack_nf4(block, m, source, pool, packed);
     }
   }
   for (const UnpackedSegment& s : layout.segments) {
     std::vector<double> values;
     for (const SourceRun& run : source_runs(block, s.begin, s.begin + s.elements, s.elements)) {
       values.resize(static_cast<std::size_t>(run.count));
-      source(run, values);
+      source.read(run, values);
       const auto at = s.at + static_cast<std::size_t>(run.block_begin - s.begin) * size_of(compute);
       store_as(values, compute, packed.subspan(at));
     }

@@ -155,7 +155,7 @@ void TrainingState::fill_masters(BlockId block, const Masters& masters, ThreadPo
         for (std::int64_t i = begin; i < end; ++i) {
           const SourceRun& run = runs[static_cast<std::size_t>(i)];
           values.resize(static_cast<std::size_t>(run.count));
-          source(run, values);
+          source.read(run, values);
           store_master(masters.weight, masters.low, run.block_begin - masters.begin, values);
           count_work(work, values.size() * size_of(masters.weight.dtype));
         }
@@ -222,7 +222,7 @@ void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool&
   const auto draw = [&](const SourceRun& run, std::vector<double>& values) {
     draw_run(seed, deviation, run, values);
   };
-  fill(pool, draw, work);
+  fill(pool, {.read = draw, .in_4_bits = {}}, work);
 }
 
 void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work,
@@ -240,7 +240,8 @@ void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, Wo
     }
     require_finite(run.source->name, run.source_begin, std::span<const double>(values));
   };
-  fill(pool, read, work);
+  const auto in_4_bits = [&](const std::string& name) { return files.in_4_bits(name); };
+  fill(pool, {.read = read, .in_4_bits = in_4_bits}, work);
 }
 
 void TrainingState::clear(ThreadPool& pool) {

@@ -59,20 +59,23 @@ TEST_CASE("runs and evaluations of a model in 4 bits are those of its weights in
   const std::string plain = folder / "plain";
   ended_well(folder, "import " + kPacked + " " + plain);
   const std::string adapters = "--set adapter.rank=2 ";
-  ended_well(folder, train_from(folder, kPacked, "lora", adapters));
+  ended_well(folder,
+             train_from(folder, kPacked, "nf4", adapters + "--set adapter.base_format=nf4"));
+  ended_well(folder, train_from(folder, kPacked, "read", adapters));
   ended_well(folder, train_from(folder, plain, "plain-lora", adapters));
   ended_well(folder, train_from(folder, kPacked, "full", ""));
   ended_well(folder, train_from(folder, plain, "plain-full", ""));
-  CHECK(steps_of(folder / "lora").size() == 6);
-  CHECK(steps_of(folder / "lora") == steps_of(folder / "plain-lora"));
+  CHECK(steps_of(folder / "nf4").size() == 6);
+  CHECK(steps_of(folder / "nf4") == steps_of(folder / "plain-lora"));
+  CHECK(steps_of(folder / "read") == steps_of(folder / "plain-lora"));
   CHECK(steps_of(folder / "full") == steps_of(folder / "plain-full"));
 
-  for (const std::string name : {"lora", "plain-lora", "full", "plain-full"}) {
+  for (const std::string name : {"nf4", "plain-lora", "full", "plain-full"}) {
     ended_well(folder, "export " + (folder / name) + " " + (folder / ("of-" + name)));
   }
-  CHECK(model_tensors(folder / "of-lora") == model_tensors(folder / "of-plain-lora"));
+  CHECK(model_tensors(folder / "of-nf4") == model_tensors(folder / "of-plain-lora"));
   CHECK(model_tensors(folder / "of-full") == model_tensors(folder / "of-plain-full"));
-  ended_well(folder, "export --adapter-only " + (folder / "lora") + " " + (folder / "peft"));
+  ended_well(folder, "export --adapter-only " + (folder / "nf4") + " " + (folder / "peft"));
   CHECK_THAT(read_file(folder / "peft/adapter_config.json"), ContainsSubstring(kPacked));
 
   TokenFileWriter writer(folder / "tokens.bin", {.vocabulary = 75});

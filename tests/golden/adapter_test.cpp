@@ -51,6 +51,12 @@ std::vector<AdapterCase> adapter_cases() {
           {"lora_fp8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kFp8}},
           {"lora_int8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kInt8}},
           {"bnb_mha", "mha", {.rank = 2, .alpha = 4, .targets = {"q_proj", "v_proj", "down_proj"}}},
+          {"bnb_mha",
+           "mha",
+           {.rank = 2,
+            .alpha = 4,
+            .targets = {"q_proj", "v_proj", "down_proj"},
+            .base_format = Form::kNf4}},
           {"bnb_phi3", "phi3", {.rank = 2, .alpha = 4, .targets = {"qkv_proj", "down_proj"}}}};
 }
 

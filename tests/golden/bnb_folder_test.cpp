@@ -1,5 +1,6 @@
-// Tests matrices that files hold in 4 bits against what bitsandbytes makes of them, bit by bit.
-// Training over such files is compared in adapter_test.cpp.
+// Tests matrices that files hold in 4 bits against what bitsandbytes makes of them, bit by bit, and
+// that packed blocks have the codes and scales of the files. Training over such files is compared
+// in adapter_test.cpp.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +9,14 @@
 #include <vector>
 
 #include "golden/golden_file.h"
+#include "strata/engine/state_choices.h"
+#include "strata/model/adapters.h"
+#include "strata/model/families.h"
 #include "strata/model/safetensors.h"
+#include "strata/store/packed_block.h"
+#include "strata/store/training_state.h"
 #include "support/catch.h"
+#include "support/lane_machine.h"
 
 namespace strata::test {
 namespace {
@@ -31,6 +38,38 @@ StoredNf4 matrix_of(const SafetensorsFile& file, const std::string& name) {
   return {FileTensor{.file = &file, .name = name}, parts};
 }
 
+/// The bytes of a tensor, as its file has them.
+std::vector<std::byte> raw(const SafetensorsFile& file, const std::string& name) {
+  std::vector<std::byte> bytes(file.entry(name).bytes);
+  file.read_bytes(name, 0, bytes);
+  return bytes;
+}
+
+/// Returns whether the bytes from `at` on are these.
+bool has_at(const std::vector<std::byte>& all, std::size_t at,
+            const std::vector<std::byte>& expected) {
+  return at + expected.size() <= all.size() &&
+         std::equal(expected.begin(), expected.end(),
+                    all.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+/// Returns the shards of a packed block of all ranks, one after the other.
+std::vector<std::byte> packed_block(const ModelLayout& layout, BlockId block,
+                                    const SafetensorsDirectory& files, int ranks) {
+  std::vector<std::byte> joined;
+  for (int rank = 0; rank < ranks; ++rank) {
+    LaneMachine machine;
+    const StatePlan plan = plan_state(
+        layout, {.compute = DType::kBF16, .base_form = Form::kNf4, .rank = rank, .ranks = ranks});
+    TrainingState state(layout, plan, machine.arenas());
+    state.load(files, machine.pool());
+    const TensorView& weight = state.block(block).weight;
+    const auto* first = static_cast<const std::byte*>(weight.data);
+    joined.insert(joined.end(), first, first + weight.bytes().bytes);
+  }
+  return joined;
+}
+
 }  // namespace
 
 TEST_CASE("matrices in 4 bits have the numbers that bitsandbytes makes of them") {
@@ -43,6 +82,7 @@ TEST_CASE("matrices in 4 bits have the numbers that bitsandbytes makes of them")
     CHECK(matrix.dtype() == file.info(name + ".decoded").dtype);
     CHECK(matrix.shape() == file.info(name + ".decoded").shape);
     CHECK(read_from(matrix, 0, matrix.elements()) == expected);
+    CHECK_FALSE(matrix.has_parts());
     for (const std::int64_t first : {1, 62, 127}) {
       const std::vector<double> slice = read_from(matrix, first, 101);
       CHECK(std::equal(slice.begin(), slice.end(), expected.begin() + first));
@@ -71,6 +111,32 @@ TEST_CASE("a folder in 4 bits has the weights that bitsandbytes makes of it") {
   CHECK(matrices == 4);
   CHECK(files.in_4_bits("lm_head.weight") == nullptr);
   CHECK(files.tensors().size() == matrices + 5);
+}
+
+TEST_CASE("packed blocks have the codes and scales of a folder in 4 bits, whatever the ranks") {
+  for (const std::string name : {"bnb_mha", "bnb_phi3"}) {
+    const std::filesystem::path folder = golden_data() / name;
+    ModelSpec spec = spec_of(load_llama_config(folder / "config.json"));
+    add_adapters(spec, {});
+    const ModelLayout layout = make_layout(spec);
+    const SafetensorsDirectory files(folder);
+    const SafetensorsFile file(folder / "model.safetensors");
+    const BlockId id = layout.block_of_layer(0);
+    const PackedBlock packed(layout.blocks[id], Form::kNf4, DType::kBF16);
+    for (const int ranks : {1, 2, 3}) {
+      const std::vector<std::byte> bytes = packed_block(layout, id, files, ranks);
+      for (const PackedMatrix& m : packed.matrices) {
+        const SourceRun run = source_runs(layout.blocks[id], m.begin, m.begin + 1, 1).at(0);
+        const std::string& tensor = run.source->name;
+        INFO(tensor << ", " << ranks << " ranks");
+        CHECK(has_at(bytes, m.codes, raw(file, tensor)));
+        CHECK(has_at(bytes, m.scales, raw(file, tensor + ".absmax")));
+        CHECK(has_at(bytes, m.groups, raw(file, tensor + ".nested_absmax")));
+        CHECK(has_at(bytes, m.tables + 4, raw(file, tensor + ".quant_map")));
+        CHECK(has_at(bytes, m.tables + 4 + 64, raw(file, tensor + ".nested_quant_map")));
+      }
+    }
+  }
 }
 
 }  // namespace strata::test

@@ -164,6 +164,7 @@ TEST_CASE("scales of a matrix in 4 bits may be f32, and its codes numbers of ano
   for (std::size_t row = 0; row < 5; ++row) {
     CHECK(values[row * 64] == -static_cast<float>(row + 1));
   }
+  CHECK_FALSE(files.in_4_bits(kName)->has_parts());
 }
 
 TEST_CASE("a matrix in 4 bits that does not fit together is refused by name") {

@@ -1,7 +1,8 @@
 // A matrix that the files of a model hold in 4 bits, as bitsandbytes stores it: its codes under its
 // own name, and beside them, as tensors of their own, the scales and what these stand for.
-// SafetensorsDirectory finds such matrices and reads them as numbers. Whatever is wrong with a file
-// throws IoError naming file and tensor.
+// SafetensorsDirectory finds such matrices and reads them as numbers; whoever keeps weights in the
+// same form takes the codes and scales as they are. Whatever is wrong with a file throws IoError
+// naming file and tensor.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,14 @@ enum class StoredType : std::uint8_t;
 struct FileTensor {
   const SafetensorsFile* file = nullptr;
   std::string name;  ///< there
+};
+
+/// What DequantizeNf4 reads of a matrix of n elements.
+struct Nf4Parts {
+  std::span<std::uint8_t> codes;   ///< [n / 2]
+  std::span<std::uint8_t> scales;  ///< [n / kNf4Block]
+  std::span<float> groups;         ///< [ceil(n / (kNf4Block kNf4Group))]
+  std::span<float> tables;         ///< [kNf4Tables]
 };
 
 /// An element is level[code] times the scale of its block, in f32, rounded to the dtype that the
@@ -46,6 +55,12 @@ class StoredNf4 {
   /// Bf16.
   template <class T>
   void read(std::int64_t first_element, std::span<T> out) const;
+
+  /// Returns whether blocks and groups are those of DequantizeNf4, which can then decode the
+  /// matrix from its parts.
+  [[nodiscard]] bool has_parts() const;
+  /// Reads all of them.
+  void read_parts(const Nf4Parts& parts) const;
 
  private:
   /// Return the scales of blocks, or of groups of scales, from `begin` to `end`.

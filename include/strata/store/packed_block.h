@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "strata/base/tensor.h"
 #include "strata/base/thread_pool.h"
 #include "strata/model/layout.h"
+#include "strata/model/stored_nf4.h"
 #include "strata/ops/nf4.h"
 #include "strata/ops/quantize.h"
 #include "strata/store/block_plan.h"
@@ -60,11 +62,17 @@ struct PackedBlock {
                                       const TensorView& y) const;
 };
 
-/// Writes the values of a run of elements. It may be called by many threads at once.
-using WeightSource = std::function<void(const SourceRun&, std::vector<double>&)>;
+/// Where the weights of a block come from.
+struct WeightSource {
+  /// Writes the values of a run of elements. It may be called by many threads at once.
+  std::function<void(const SourceRun&, std::vector<double>&)> read;
+  /// Returns the matrix of this name if it is in 4 bits there, else null. Absent where none is.
+  std::function<const StoredNf4*(const std::string&)> in_4_bits;
+};
 
-/// Rounds the weights of a block to a form that is not plain, in parallel. `packed` has
-/// PackedBlock::bytes or more; what no matrix and no segment has becomes 0.
+/// Rounds the weights of a block to a form that is not plain, in parallel; a matrix that is in this
+/// form where it comes from stays as it is. `packed` has PackedBlock::bytes or more; what no matrix
+/// and no segment has becomes 0.
 void pack_block(const Block& block, Form form, DType compute, const WeightSource& source,
                 ThreadPool& pool, std::span<std::byte> packed);
 
