@@ -1,10 +1,11 @@
 """Goldens of adapters: one folder per case, beside the folder of the model whose layers are adapted.
 
-adapter_config.json, adapter_model.safetensors   an adapter as PEFT saves it (f32, exact in bf16; B is not 0);
-                                 its base_model_name_or_path is that folder
+adapter_config.json, adapter_model.safetensors   an adapter as PEFT saves it (f32, exact in bf16; B is not 0, and
+                                 modules_to_save are not as the model has them); its base_model_name_or_path is that
+                                 folder
 expected.safetensors             what training it must give, all in f64:
   loss, grad_norm [steps]        of each step on the model's batches, before clipping
-  grad/<name>, final/<name>      gradient of batch 0; A and B after the last step, by PEFT's names
+  grad/<name>, final/<name>      gradient of batch 0; what is trained after the last step, by PEFT's names
 
 In QUANTISED the weights of the linears of layers are those that bitsandbytes makes of 4 bits (nf4.py), or PyTorch of
 e4m3 and int8 (row_codes.py).
@@ -26,6 +27,7 @@ from common import draw, generator, inverse_frequencies, require
 from llama import HuggingFaceRunner, finish, rotary_width, rotations, train, windows
 
 TOLERANCE = 1e-12
+HEAD = "base_model.model.lm_head.weight"
 LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 CASES = {
     "lora_mha": ("mha", {"r": 3, "lora_alpha": 6, "target_modules": "all-linear"}),
@@ -51,6 +53,24 @@ CASES = {
     "lora_nf4": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
     "lora_fp8": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
     "lora_int8": ("mha", {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}),
+    "lora_whole_mha": (
+        "mha",
+        {"r": 2, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens", "lm_head", "model.norm"]},
+    ),
+    "lora_whole_qwen3": ("qwen3", {"r": 2, "target_modules": ["up_proj"], "modules_to_save": ["lm_head"]}),
+    "lora_whole_olmo2": (
+        "olmo2",
+        {"r": 2, "target_modules": ["v_proj"], "modules_to_save": ["embed_tokens", "model.norm"]},
+    ),
+    "lora_whole_gemma3": (
+        "gemma3",
+        {
+            "r": 2,
+            "target_modules": ["o_proj"],
+            "modules_to_save": ["embed_tokens", "model.norm"],
+            "ensure_weight_tying": True,
+        },
+    ),
 }
 
 
@@ -85,7 +105,7 @@ def quantise(model, rounded):
 
 
 class AdapterRunner(HuggingFaceRunner):
-    """Runs a model of transformers with adapters of PEFT in f64; weights and gradients are those of A and B."""
+    """Runs a model of transformers with adapters of PEFT in f64; weights and gradients are of what is trained."""
 
     def __init__(self, folder, c, options, rounded):
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
@@ -105,7 +125,7 @@ class AdapterRunner(HuggingFaceRunner):
 
     def leaves(self):
         return {
-            name.replace(".default", ""): leaf
+            name.replace(".modules_to_save", "").replace(".default", ""): leaf
             for name, leaf in self.model.named_parameters()
             if leaf.requires_grad
         }
@@ -137,10 +157,12 @@ def make_case(name, seed, goldens, folder):
     rounded = QUANTISED.get(name)
     run = AdapterRunner(goldens / base, config, options, rounded)
     rng = generator(seed)
+    model = {n: leaf.detach().clone() for n, leaf in run.leaves().items() if ".lora_" not in n}
     shapes = {n: leaf.shape for n, leaf in run.leaves().items()}
-    weights = {n: draw(rng, *shape, std=0.5 * shape[1] ** -0.5) for n, shape in sorted(shapes.items())}
+    weights = {n: draw(rng, *shape, std=0.5 * shape[-1] ** -0.5) for n, shape in sorted(shapes.items())}
+    weights |= {n: (w + weights[n]).to(torch.bfloat16).double() for n, w in model.items()}
 
-    nothing = {n: w * (0 if ".lora_B." in n else 1) for n, w in weights.items()}
+    nothing = {n: w * (0 if ".lora_B." in n else 1) for n, w in weights.items()} | model
     worst = abs(run(nothing, batches[0])["loss"].item() / known["loss"][0].item() - 1)
     print(f"{name}: without effect the loss differs by {worst:.1e}")
     if rounded:
@@ -152,7 +174,8 @@ def make_case(name, seed, goldens, folder):
     run.model.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     saved = load_file(folder / "adapter_model.safetensors")
-    require(saved.keys() == weights.keys(), f"{name}: PEFT names {sorted(saved)}")
+    tied = {HEAD} if options.get("ensure_weight_tying") else set()  # saved once more
+    require(saved.keys() == weights.keys() | tied, f"{name}: PEFT names {sorted(saved)}")
     save_file({n: w.float() for n, w in saved.items()}, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     settings = json.loads((folder / "adapter_config.json").read_text())
     settings["base_model_name_or_path"] = base

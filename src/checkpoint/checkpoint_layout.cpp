@@ -68,6 +68,11 @@ std::string model_path(std::size_t number, std::size_t count) {
 }
 
 std::string adapter_path(const Block& block) {
+  switch (block.kind) {
+    case UnitKind::kEmbedding: return "adapter/embedding.safetensors";
+    case UnitKind::kLayer: break;
+    case UnitKind::kHead: return "adapter/head.safetensors";
+  }
   return "adapter/layers." + std::to_string(block.unit.value() - 1) + ".safetensors";
 }
 
@@ -75,8 +80,8 @@ StateFile model_file(const Block& block, DType weight, std::string path) {
   StateFileBuilder file(std::move(path), {{"format", "pt"}});
   constexpr std::int64_t kAnyLength = std::numeric_limits<std::int64_t>::max();
   for (const SourceRun& run : source_runs(block, 0, block.elements, kAnyLength)) {
-    file.tensor(run.source->name, weight, run.segment->shape_of(*run.source), StatePart::kWeight,
-                run.block_begin, run.count);
+    file.tensor(adapter_tensor(block, *run.source), weight, run.segment->shape_of(*run.source),
+                StatePart::kWeight, run.block_begin, run.count);
   }
   return file.build();
 }
@@ -142,7 +147,7 @@ CheckpointLayout make_checkpoint_layout(const ModelLayout& layout, const Checkpo
       continue;
     }
     const std::string path =
-        block.adapter ? adapter_path(block) : model_path(id.index() + 1, count);
+        block.is_beside_base() ? adapter_path(block) : model_path(id.index() + 1, count);
     BlockFiles files{.model = model_file(block, types.weight, path), .state = {}};
     if (!types.are_weights_alone()) files.state = state_file(block, types);
     result.blocks.push_back(std::move(files));

@@ -17,6 +17,7 @@
 #include "checkpoint/safetensors_header.h"
 #include "strata/base/narrow.h"
 #include "strata/model/peft_config.h"
+#include "strata/model/resize_vocabulary.h"
 
 namespace strata {
 namespace {
@@ -28,14 +29,25 @@ struct AdapterFile {
   std::uint64_t bytes = 0;
 };
 
+/// Returns the names of a tensor in the file. An embedding that is also the head has two there, as
+/// PEFT reads and writes it.
+std::vector<std::string> names_in_file(const ModelLayout& layout, BlockId id,
+                                       const SourceTensor& source) {
+  std::vector<std::string> names{adapter_tensor(layout.blocks[id], source)};
+  if (layout.gradient_sources(id) > 1) names.push_back(peft_name(kHeadName));
+  return names;
+}
+
 /// Lays out the file: all tensors in the order of their names.
 AdapterFile adapter_file(const ModelLayout& layout, DType weight) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  for (const Block& block : layout.blocks) {
-    if (!block.adapter) continue;
-    for (const Segment& segment : block.segments) {
+  for (const BlockId id : layout.blocks.ids()) {
+    if (!layout.is_trained(id)) continue;
+    for (const Segment& segment : layout.blocks[id].segments) {
       for (const SourceTensor& source : segment.sources) {
-        shapes[source.name] = segment.shape_of(source);
+        for (const std::string& name : names_in_file(layout, id, source)) {
+          shapes[name] = segment.shape_of(source);
+        }
       }
     }
   }
@@ -44,7 +56,9 @@ AdapterFile adapter_file(const ModelLayout& layout, DType weight) {
   std::uint64_t end = 0;
   for (const auto& [name, shape] : shapes) {
     const std::uint64_t begin = end;
-    end += narrow<std::uint64_t>(shape[0] * shape[1]) * size_of(weight);
+    std::uint64_t bytes = size_of(weight);
+    for (const std::int64_t extent : shape) bytes *= narrow<std::uint64_t>(extent);
+    end += bytes;
     header[name] = {
         {"dtype", stored_name(weight)}, {"shape", shape}, {"data_offsets", {begin, end}}};
     file.offsets[name] = begin;
@@ -73,11 +87,11 @@ class AdapterExporter {
     out->reserve(file_.bytes);
     out->write(0, std::as_bytes(std::span(file_.header)));
     writer_.add_progress(file_.header.size());
-    std::vector<BlockId> adapters;
+    std::vector<BlockId> trained;
     for (const BlockId id : what_.layout.blocks.ids()) {
-      if (what_.layout.blocks[id].adapter) adapters.push_back(id);
+      if (what_.layout.is_trained(id)) trained.push_back(id);
     }
-    writer_.for_each(adapters.size(), [&](std::size_t i) { write(adapters[i], *out); });
+    writer_.for_each(trained.size(), [&](std::size_t i) { write(trained[i], *out); });
     out->sync();
   }
 
@@ -93,8 +107,10 @@ class AdapterExporter {
       const std::span<std::byte> piece = buffer.bytes(0, bytes);
       fill(run.block_begin, piece);
       const std::uint64_t begin = narrow<std::uint64_t>(run.source_begin) * size;
-      out.write(file_.offsets.at(run.source->name) + begin, piece);
-      writer_.add_progress(bytes);
+      for (const std::string& name : names_in_file(what_.layout, id, *run.source)) {
+        out.write(file_.offsets.at(name) + begin, piece);
+        writer_.add_progress(bytes);
+      }
     }
   }
 

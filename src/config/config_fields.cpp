@@ -251,8 +251,9 @@ void RunConfig::fields(FieldList& f) {
         "The architecture, in the field names of a Hugging Face `config.json`, and where weights "
         "come from.");
   f.add("adapter", adapter,
-        "Low-rank adapters (LoRA): with this section they alone are trained, and the weights of "
-        "`model` stay as they are ([adapters](adapters.md)). Names are those of PEFT.");
+        "Low-rank adapters (LoRA): with this section they are trained, and the weights of `model` "
+        "stay as they are, but for adapter.modules_to_save ([adapters](adapters.md)). Names are "
+        "those of PEFT.");
   f.add("data", data, "Token files, and how rows are cut out of them.");
   f.add("train", train,
         "What the loss is: that of tokens, or of pairs of a chosen and a rejected answer "

@@ -206,9 +206,10 @@ void check_sizes(const FieldList& fields, const std::string& prefix, ConfigProbl
 /// problems only.
 void check_adapter(const RunConfig& c, ConfigProblems& problems) {
   Rules checkpoint(problems, "checkpoint");
-  checkpoint.refuse_if(c.checkpoint.weights_every_steps.has_value(), "weights_every_steps",
-                       "saves weights of a whole model, and a run with adapters changes none of "
-                       "them; leave it out: checkpoints hold the adapters alone");
+  checkpoint.refuse_if(
+      c.checkpoint.weights_every_steps.has_value(), "weights_every_steps",
+      "saves weights of a whole model, and checkpoints of a run with adapters hold "
+      "what it trains alone; leave it out");
   Rules(problems, "adapter")
       .refuse_if(
           !c.adapter->path.empty() && c.model.path.empty(), "path",

@@ -56,6 +56,12 @@ void check_train(const RunConfig& c, ConfigProblems& problems) {
               "would compare with the model without the adapters of adapter.path, not with what "
               "they have learnt; export the merged model, name it by model.path, and leave "
               "adapter.path out");
+  r.refuse_if(
+      rule->needs_reference() && !stored && c.adapter && !c.adapter->modules_to_save.empty(),
+      "objective",
+      "would compare with the model as it was, whose modules of adapter.modules_to_save are "
+      "changed and not held twice; store the reference by `strata evaluate MODEL --input "
+      "FILE --reference` and set train.reference to \"stored\"");
   Rules data(problems, "data");
   data.refuse_if(c.data.synthetic, "synthetic",
                  "has no pairs of answers, which train.objective needs; name a token file of them");

@@ -11,6 +11,9 @@
 
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/model/peft_config.h"
+#include "strata/model/resize_vocabulary.h"
+#include "strata/model/weights_check.h"
 
 namespace strata {
 namespace {
@@ -22,6 +25,19 @@ void require_shape(const SafetensorsFile& file, const std::string& name,
   throw IoError(file.path().string() + ": tensor " + name + " has shape " + shape_text(found) +
                 ", and the model and the adapter's config ask for " + shape_text(expected) +
                 "; the adapter is for another model");
+}
+
+/// Throws IoError if the files also have a head, as PEFT writes it, that is not the embedding.
+void require_tied(const AdapterFiles& files) {
+  const std::string head = peft_name(kHeadName);
+  const std::string embedding = peft_name(kEmbeddingName);
+  for (const SafetensorsFile& file : files) {
+    if (!file.contains(head)) continue;
+    if (same_values(file, head, file_with(files, embedding), embedding)) continue;
+    throw IoError(file.path().string() + ": tensor " + head + " differs from " + embedding +
+                  ", but they are one of this model (tie_word_embeddings); train with "
+                  "ensure_weight_tying");
+  }
 }
 
 }  // namespace
@@ -37,13 +53,19 @@ const SafetensorsFile& file_with(const AdapterFiles& files, const std::string& n
 void require_adapters(const AdapterFiles& files, const ModelLayout& layout) {
   std::set<std::string, std::less<>> used;
   for (const Block& block : layout.blocks) {
-    if (!block.adapter) continue;
+    if (!block.is_beside_base()) continue;
     for (const Segment& segment : block.segments) {
       for (const SourceTensor& source : segment.sources) {
-        require_shape(file_with(files, source.name), source.name, segment.shape_of(source));
-        used.insert(source.name);
+        const std::string name = adapter_tensor(block, source);
+        require_shape(file_with(files, name), name, segment.shape_of(source));
+        used.insert(name);
       }
     }
+  }
+  const BlockId embedding = layout.units[layout.embedding()].blocks.front();
+  if (layout.blocks[embedding].whole && layout.gradient_sources(embedding) > 1) {
+    require_tied(files);
+    used.insert(peft_name(kHeadName));
   }
   for (const SafetensorsFile& file : files) {
     for (const std::string& name : file.tensors()) {

@@ -4,6 +4,7 @@
 #include "strata/model/adapters.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "strata/base/fields.h"
 #include "strata/base/text.h"
 #include "strata/model/named_value.h"
+#include "strata/model/resize_vocabulary.h"
 #include "strata/ops/nf4_format.h"
 
 namespace strata {
@@ -23,11 +25,15 @@ constexpr double kLeastAlpha = 1e-6;
 constexpr double kMostAlpha = 1e6;
 constexpr double kMostDropout = 0.9;
 
-/// Returns the full name of the module that a source of a layer's linear is the weight of.
-std::string module_of(const ModelSpec& spec, int layer, const SourceTensor& source) {
+/// Returns the full name of the module that a tensor is the weight of.
+std::string module_of(std::string_view tensor) {
   constexpr std::string_view kWeight = ".weight";
-  return spec.layer_prefix + std::to_string(layer) + "." +
-         source.name.substr(0, source.name.size() - kWeight.size());
+  return std::string(tensor.substr(0, tensor.size() - kWeight.size()));
+}
+
+/// Returns that of a source of a layer's linear or norm.
+std::string module_of(const ModelSpec& spec, int layer, std::string_view source) {
+  return spec.layer_prefix + std::to_string(layer) + "." + module_of(source);
 }
 
 /// Returns whether a name means this module.
@@ -65,7 +71,7 @@ std::vector<Adapter> adapters_of(const ModelSpec& spec, const AdapterConfig& con
                                  const Linear& linear) {
   std::vector<Adapter> adapters;
   for (std::size_t i = 0; i < linear.sources.size(); ++i) {
-    const std::string module = module_of(spec, layer, linear.sources[i]);
+    const std::string module = module_of(spec, layer, linear.sources[i].name);
     if (!is_target(config, layer, module)) continue;
     const double rank =
         pattern_value(config.rank_pattern, module, static_cast<double>(config.rank));
@@ -87,6 +93,21 @@ bool adapts_any(const ModelSpec& spec, const AdapterConfig& config) {
   return false;
 }
 
+/// Returns whether modules_to_save name the module of a tensor.
+bool saves(const AdapterConfig& config, std::string_view tensor) {
+  return std::ranges::any_of(config.modules_to_save, [&](const std::string& name) {
+    return means(name, module_of(tensor));
+  });
+}
+
+/// Returns the modules that a config lets be trained whole. Of a tied embedding both names mean it.
+WholeModules whole_modules(const ModelSpec& spec, const AdapterConfig& config) {
+  const bool head = saves(config, kHeadName);
+  return {.embedding = saves(config, spec.embedding) || (spec.tied() && head),
+          .final_norm = saves(config, spec.final_norm),
+          .projection = !spec.tied() && head};
+}
+
 /// Checks what a config says of adapters, against the names of a model's modules.
 class AdapterCheck {
  public:
@@ -94,8 +115,11 @@ class AdapterCheck {
     for (int layer = 0; layer < spec.layers(); ++layer) {
       for (const Linear& linear : spec.layer(layer).linears) {
         for (const SourceTensor& source : linear.sources) {
-          modules_.push_back(module_of(spec, layer, source));
+          modules_.push_back(module_of(spec, layer, source.name));
         }
+      }
+      for (const Norm& norm : spec.layer(layer).norms) {
+        norms_.push_back(module_of(spec, layer, norm.source));
       }
     }
   }
@@ -130,6 +154,40 @@ class AdapterCheck {
     check_names(names, key);
   }
 
+  /// Checks the names of modules that are trained whole.
+  void check_whole(const AdapterConfig& config, const ModelSpec& spec) {
+    const char* const key = "adapter.modules_to_save";
+    if (config.modules_to_save.size() > kMostNames) {
+      return problems_.add(key, "names more than " + std::to_string(kMostNames) +
+                                    " modules; take embed_tokens, lm_head and norm");
+    }
+    for (const std::string& name : config.modules_to_save) {
+      const auto is_meant = [&](std::string_view module) { return means(name, module); };
+      if (std::ranges::any_of(std::array{module_of(spec.embedding), module_of(kHeadName),
+                                         module_of(spec.final_norm)},
+                              is_meant)) {
+        continue;
+      }
+      const std::string shown = "\"" + shortened(printable_name(name)) + "\" is ";
+      if (std::ranges::any_of(modules_, is_meant)) {
+        problems_.add(key, shown +
+                               "a linear of layers, which adapter.targets gives an adapter; "
+                               "take it out");
+      } else if (std::ranges::any_of(norms_, is_meant)) {
+        problems_.add(key, shown + "a norm of layers, and those stay as they are; take it out");
+      } else {
+        problems_.add(key, shown +
+                               "no module that can be trained whole; take embed_tokens, "
+                               "lm_head or norm");
+      }
+    }
+    if (spec.tied() && whole_modules(spec, config).embedding && !config.ensures_tying) {
+      problems_.add(key,
+                    "trains embedding and head apart, which are one matrix of this model "
+                    "(tie_word_embeddings); train with ensure_weight_tying");
+    }
+  }
+
   /// Returns the last names of all modules, such as "q_proj".
   [[nodiscard]] std::string last_names() const {
     std::vector<std::string> names;
@@ -145,7 +203,8 @@ class AdapterCheck {
 
  private:
   static constexpr std::size_t kMostNames = 1024;
-  std::vector<std::string> modules_;
+  std::vector<std::string> modules_;  ///< the linears of layers
+  std::vector<std::string> norms_;    ///< likewise
   ConfigProblems& problems_;
 };
 
@@ -176,6 +235,10 @@ void AdapterConfig::fields(FieldList& f) {
   f.add("alpha_pattern", alpha_pattern, "Lists modules with an alpha of their own, likewise.");
   f.add("layers", layers,
         "Lists the numbers of the layers that get adapters, from 0; [] takes all.");
+  f.add("modules_to_save", modules_to_save,
+        "Names modules outside of layers that are trained whole beside the adapters: embed_tokens, "
+        "lm_head, norm. Name the first two for new tokens or another chat template. Each takes the "
+        "memory of full training. Where embeddings are tied, either name means the one matrix.");
   f.choice(
       "base_format", base_format, kFormNames,
       "Sets how matrices of layers are held in memory and cross the link: \"plain\", as "
@@ -201,6 +264,7 @@ void check_adapters(const AdapterConfig& config, const ModelSpec& spec, ConfigPr
   }
   check.check_pattern(config.rank_pattern, "adapter.rank_pattern", may_be_rank);
   check.check_pattern(config.alpha_pattern, "adapter.alpha_pattern", may_be_alpha);
+  check.check_whole(config, spec);
   const auto is_layer = [&](double layer) {
     return layer >= 0 && layer < spec.layers() && layer == std::floor(layer);
   };
@@ -260,6 +324,7 @@ void add_adapters(ModelSpec& spec, const AdapterConfig& config) {
   spec.kinds = std::move(kinds);
   spec.kind = std::move(kind);
   spec.adapter_dropout = config.dropout;
+  spec.whole = whole_modules(spec, config);
 }
 
 }  // namespace strata

@@ -66,30 +66,26 @@ std::vector<std::string> adapted_names(const ModelSpec& spec) {
   return names;
 }
 
+/// Returns the names of the modules that are trained whole, or null if there are none. That of the
+/// norm is the full one, since PEFT takes all modules that end like a name.
+OrderedJson whole_names(const ModelSpec& spec) {
+  OrderedJson names;
+  if (spec.whole.embedding) names.push_back("embed_tokens");
+  if (spec.whole.projection) names.push_back("lm_head");
+  if (spec.whole.final_norm) {
+    names.push_back(spec.final_norm.substr(0, spec.final_norm.size() - kWeight.size()));
+  }
+  return names;
+}
+
 /// Keys that say nothing of what the adapters compute, or that are read for themselves.
-constexpr std::string_view kOtherKeys[] = {"alpha_pattern",
-                                           "auto_mapping",
-                                           "base_model_name_or_path",
-                                           "bias",
-                                           "inference_mode",
-                                           "init_lora_weights",
-                                           "layers_pattern",
-                                           "layers_to_transform",
-                                           "lora_alpha",
-                                           "lora_dropout",
-                                           "megatron_core",
-                                           "peft_type",
-                                           "peft_version",
-                                           "qalora_group_size",
-                                           "r",
-                                           "rank_pattern",
-                                           "revision",
-                                           "runtime_config",
-                                           "target_modules",
-                                           "task_type",
-                                           "use_rslora",
-                                           "ensure_weight_tying",
-                                           "loftq_config"};
+constexpr std::string_view kOtherKeys[] = {
+    "alpha_pattern",  "auto_mapping",      "base_model_name_or_path", "bias",
+    "inference_mode", "init_lora_weights", "layers_pattern",          "layers_to_transform",
+    "lora_alpha",     "lora_dropout",      "megatron_core",           "modules_to_save",
+    "peft_type",      "peft_version",      "qalora_group_size",       "r",
+    "rank_pattern",   "revision",          "runtime_config",          "target_modules",
+    "task_type",      "use_rslora",        "ensure_weight_tying",     "loftq_config"};
 
 /// Ways to begin that leave the weights of the model as they are.
 constexpr std::string_view kPlainBeginnings[] = {"gaussian", "orthogonal", "eva"};
@@ -114,6 +110,8 @@ class PeftReader {
     adapter.rank_pattern = pattern_at("rank_pattern");
     adapter.alpha_pattern = pattern_at("alpha_pattern");
     adapter.layers = layers();
+    adapter.modules_to_save = modules_to_save();
+    adapter.ensures_tying = at("ensure_weight_tying") == true;
     adapter.dropout = number_at("lora_dropout", 0, 0, 1);
     return adapter;
   }
@@ -224,6 +222,24 @@ class PeftReader {
     return numbers;
   }
 
+  /// PEFT takes all modules whose names end so, which of "norm" are those of layers, too.
+  std::vector<std::string> modules_to_save() {
+    const OrderedJson found = at("modules_to_save");
+    std::vector<std::string> names;
+    if (found.is_array()) {
+      for (const OrderedJson& name : found) {
+        if (name.is_string() && name != "norm") names.push_back(name.get<std::string>());
+      }
+    }
+    if (!found.is_null() && (!found.is_array() || names.size() != found.size())) {
+      problems_.add("modules_to_save",
+                    "expected a list of embed_tokens, lm_head and model.norm (\"norm\" alone means "
+                    "those of layers, too, which are not trained), found " +
+                        shown(found));
+    }
+    return names;
+  }
+
   const OrderedJson& json_;
   ConfigProblems& problems_;
 };
@@ -256,29 +272,31 @@ std::string peft_name(std::string_view tensor, std::string_view matrix) {
   return name;
 }
 
+std::string peft_name(std::string_view tensor) { return "base_model.model." + std::string(tensor); }
+
 std::string peft_config_text(const AdapterConfig& config, const ModelSpec& spec,
                              const std::string& base) {
   const bool takes_all = config.targets.front() == AdapterConfig::kAllLinear;
   OrderedJson layers;
   for (const double layer : config.layers) layers.push_back(number(layer));
-  const OrderedJson json{
-      {"alpha_pattern", pattern(config.alpha_pattern)},
-      {"base_model_name_or_path", base.empty() ? OrderedJson() : OrderedJson(base)},
-      {"bias", "none"},
-      {"fan_in_fan_out", false},
-      {"inference_mode", true},
-      {"init_lora_weights", true},
-      {"layers_to_transform", layers},
-      {"lora_alpha", number(config.alpha)},
-      {"lora_dropout", config.dropout},
-      {"modules_to_save", nullptr},
-      {"peft_type", "LORA"},
-      {"r", config.rank},
-      {"rank_pattern", pattern(config.rank_pattern)},
-      {"target_modules", takes_all ? adapted_names(spec) : config.targets},
-      {"task_type", "CAUSAL_LM"},
-      {"use_dora", false},
-      {"use_rslora", config.rslora}};
+  OrderedJson json{{"alpha_pattern", pattern(config.alpha_pattern)},
+                   {"base_model_name_or_path", base.empty() ? OrderedJson() : OrderedJson(base)},
+                   {"bias", "none"},
+                   {"fan_in_fan_out", false},
+                   {"inference_mode", true},
+                   {"init_lora_weights", true},
+                   {"layers_to_transform", layers},
+                   {"lora_alpha", number(config.alpha)},
+                   {"lora_dropout", config.dropout},
+                   {"modules_to_save", whole_names(spec)},
+                   {"peft_type", "LORA"},
+                   {"r", config.rank},
+                   {"rank_pattern", pattern(config.rank_pattern)},
+                   {"target_modules", takes_all ? adapted_names(spec) : config.targets},
+                   {"task_type", "CAUSAL_LM"},
+                   {"use_dora", false},
+                   {"use_rslora", config.rslora}};
+  if (spec.tied() && spec.whole.embedding) json["ensure_weight_tying"] = true;
   return json_text(json, 2) + '\n';
 }
 

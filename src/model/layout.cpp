@@ -64,6 +64,8 @@ class BlockBuilder {
   }
   /// Makes it a block of adapters.
   void adapts() { block_.adapter = true; }
+  /// Lets it be trained beside adapters.
+  void trains_whole() { block_.whole = true; }
   [[nodiscard]] bool empty() const { return block_.segments.empty(); }
   Block build() { return std::move(block_); }
 
@@ -139,7 +141,31 @@ BlockBuilder adapter_block(const ModelSpec& spec, int number) {
   return b;
 }
 
+/// Returns the blocks of the head: one, or what stays and then what is trained beside adapters.
+std::vector<Block> head_blocks(const ModelSpec& spec) {
+  const WholeModules& whole = spec.whole;
+  const bool apart = !spec.tied() && whole.final_norm != whole.projection;
+  const UnitId unit(spec.layers() + 1);
+  BlockBuilder own("head", UnitKind::kHead, unit);
+  BlockBuilder trained("head.whole", UnitKind::kHead, unit);
+  trained.trains_whole();
+  BlockBuilder& of_norm = apart && whole.final_norm ? trained : own;
+  of_norm.norm("norm", spec.width, spec.final_norm, spec.norm_offset);
+  if (!spec.tied()) {
+    BlockBuilder& of_projection = apart && whole.projection ? trained : own;
+    of_projection.matrix("projection", spec.width, {{spec.projection, spec.vocabulary}});
+  }
+  if (!apart && whole.final_norm) own.trains_whole();
+  std::vector<Block> blocks{own.build()};
+  if (apart) blocks.push_back(trained.build());
+  return blocks;
+}
+
 }  // namespace
+
+std::string adapter_tensor(const Block& block, const SourceTensor& source) {
+  return block.whole ? peft_name(source.name) : source.name;
+}
 
 std::string adapter_segment_a(LinearId id) { return std::string(name_of(id)) + "_a"; }
 std::string adapter_segment_b(LinearId id, std::size_t source) {
@@ -162,9 +188,8 @@ std::int64_t Block::shard_elements(int ranks) const {
 }
 
 int ModelLayout::gradient_sources(BlockId block) const {
-  const std::vector<BlockId>& of_head = units[head()].blocks;
-  const auto tied = std::ranges::count(of_head.begin() + 1, of_head.end(), block);
-  return 1 + static_cast<int>(tied);
+  if (blocks[block].kind != UnitKind::kEmbedding) return 1;
+  return 1 + static_cast<int>(std::ranges::count(units[head()].blocks, block));
 }
 
 ModelLayout make_layout(const ModelSpec& spec) {
@@ -172,17 +197,17 @@ ModelLayout make_layout(const ModelSpec& spec) {
   ModelLayout layout;
   BlockBuilder embedding("embedding", UnitKind::kEmbedding, UnitId(0));
   embedding.matrix("table", spec.width, {{spec.embedding, spec.vocabulary}});
+  if (spec.whole.embedding) embedding.trains_whole();
   const BlockId table = layout.blocks.push_back(embedding.build());
   layout.units.push_back({.kind = UnitKind::kEmbedding, .layer = -1, .blocks = {table}});
   for (int layer = 0; layer < spec.layers(); ++layer) {
     const BlockId own = layout.blocks.push_back(layer_block(spec, layer));
     layout.units.push_back({.kind = UnitKind::kLayer, .layer = layer, .blocks = {own}});
   }
-  BlockBuilder head("head", UnitKind::kHead, UnitId(spec.layers() + 1));
-  head.norm("norm", spec.width, spec.final_norm, spec.norm_offset);
-  if (!spec.tied()) head.matrix("projection", spec.width, {{spec.projection, spec.vocabulary}});
-  Unit last{
-      .kind = UnitKind::kHead, .layer = -1, .blocks = {layout.blocks.push_back(head.build())}};
+  Unit last{.kind = UnitKind::kHead, .layer = -1, .blocks = {}};
+  for (Block& block : head_blocks(spec)) {
+    last.blocks.push_back(layout.blocks.push_back(std::move(block)));
+  }
   if (spec.tied()) last.blocks.push_back(table);
   layout.units.push_back(std::move(last));
   for (int layer = 0; layer < spec.layers(); ++layer) {
@@ -203,7 +228,7 @@ std::vector<SourceRun> source_runs(const Block& block, std::int64_t begin, std::
       const std::int64_t last = first + source.rows * segment.cols;
       for (std::int64_t at = std::max(first, begin); at < std::min(last, end);) {
         const std::int64_t count = std::min({last - at, end - at, longest});
-        runs.push_back({&segment, &source, at - first, at, count});
+        runs.push_back({&block, &segment, &source, at - first, at, count});
         at += count;
       }
       first = last;

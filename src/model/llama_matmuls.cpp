@@ -149,7 +149,7 @@ std::vector<LlamaMatmul> Llama::matmuls(const ModelSpec& spec, const LlamaSizes&
                   .out = spec.vocabulary,
                   .stride_x = spec.width,
                   .stride_y = logits_stride(spec.vocabulary),
-                  .weight_gradient = {.numbers = trained}},
+                  .weight_gradient = {.numbers = spec.trains_projection()}},
                  z.compute);
   };
   head("head", z.head_chunk);

@@ -28,7 +28,16 @@ std::vector<float> read_matrix(const SafetensorsFile& file, const std::string& n
 MergedWeights::MergedWeights(SafetensorsDirectory weights) : weights_(std::move(weights)) {}
 
 void MergedWeights::add(const AdapterFiles& files, const ModelSpec& spec) {
-  require_adapters(files, make_layout(spec));
+  const ModelLayout layout = make_layout(spec);
+  require_adapters(files, layout);
+  for (const Block& block : layout.blocks) {
+    if (!block.whole) continue;
+    for (const Segment& segment : block.segments) {
+      for (const SourceTensor& source : segment.sources) {
+        whole_.try_emplace(source.name, file_with(files, peft_name(source.name)).path());
+      }
+    }
+  }
   const auto read = [&](const std::string& name, std::int64_t rows, std::int64_t cols) {
     return read_matrix(file_with(files, name), name, rows, cols);
   };
@@ -69,6 +78,9 @@ void MergedWeights::read(std::string_view name, std::int64_t first_element,
                          std::span<T> out) const {
   using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
   constexpr std::size_t kPiece = std::size_t{1} << 16;
+  if (const auto whole = whole_.find(name); whole != whole_.end()) {
+    return whole->second.read(peft_name(name), first_element, out);
+  }
   const auto found = products_.find(name);
   if (found == products_.end()) return weights_.read(name, first_element, out);
   std::vector<Sum> sums;

@@ -3,6 +3,7 @@
 
 #include "strata/model/unit_views.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -78,6 +79,14 @@ void view_adapters(const BlockViews& own, LayerViews<View>& views) {
   }
 }
 
+/// Sets the views of what one of the head's blocks holds. An embedding in it is the projection.
+template <class View>
+void view_head(const BlockViews& own, HeadViews<View>& views) {
+  if (own.has("norm")) views.norm = own.vector("norm");
+  if (own.has("projection")) views.projection = own.matrix("projection");
+  if (own.has("table")) views.projection = own.matrix("table");
+}
+
 }  // namespace
 
 template <class View>
@@ -88,19 +97,19 @@ UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
     if (blocks[i] == nullptr) continue;
     const Block& block = layout.blocks[unit.blocks[i]];
     const BlockViews own(block, blocks[i], dtype);
-    const bool tied = unit.kind == UnitKind::kHead && unit.blocks.size() > 1;
     if (block.adapter) {
       view_adapters(own, views.layer);
     } else if (unit.kind == UnitKind::kLayer) {
       view_layer(own, views.layer);
     } else if (unit.kind == UnitKind::kEmbedding) {
       views.embedding.table = own.matrix("table");
-    } else if (i > 0) {
-      views.head.projection = own.matrix("table");
     } else {
-      views.head.norm = own.vector("norm");
-      if (!tied) views.head.projection = own.matrix("projection");
+      view_head(own, views.head);
     }
+  }
+  const bool all = std::ranges::find(blocks, nullptr) == blocks.end();
+  if (unit.kind == UnitKind::kHead && all && !views.head.norm) {
+    throw std::logic_error("no block of the head has a norm");
   }
   return views;
 }

@@ -37,21 +37,6 @@ bool is_of_images(std::string_view name) {
   return std::ranges::any_of(kParts, [&](std::string_view part) { return name.starts_with(part); });
 }
 
-bool same_values(const SafetensorsDirectory& files, std::string_view a, std::string_view b) {
-  const std::int64_t elements = files.info(a).elements;
-  if (files.info(a).shape != files.info(b).shape) return false;
-  constexpr std::int64_t kChunk = 1 << 16;
-  std::vector<double> values[2];
-  for (std::int64_t at = 0; at < elements; at += kChunk) {
-    const auto count = static_cast<std::size_t>(std::min(kChunk, elements - at));
-    for (std::vector<double>& part : values) part.resize(count);
-    files.read(a, at, std::span(values[0]));
-    files.read(b, at, std::span(values[1]));
-    if (values[0] != values[1]) return false;
-  }
-  return true;
-}
-
 [[noreturn]] void refuse_weight(const std::string& name, const std::string& why) {
   throw IoError("weights: tensor " + printable_name(shortened(name)) + ' ' + why);
 }
@@ -76,6 +61,27 @@ void for_each_source(const ModelLayout& layout, const Body& body) {
 }
 
 }  // namespace
+
+template <class Files>
+bool same_values(const Files& files, std::string_view name, const Files& others,
+                 std::string_view other) {
+  const std::int64_t elements = files.info(name).elements;
+  if (files.info(name).shape != others.info(other).shape) return false;
+  constexpr std::int64_t kChunk = 1 << 16;
+  std::vector<double> values[2];
+  for (std::int64_t at = 0; at < elements; at += kChunk) {
+    const auto count = static_cast<std::size_t>(std::min(kChunk, elements - at));
+    for (std::vector<double>& part : values) part.resize(count);
+    files.read(name, at, std::span(values[0]));
+    others.read(other, at, std::span(values[1]));
+    if (values[0] != values[1]) return false;
+  }
+  return true;
+}
+template bool same_values(const SafetensorsFile&, std::string_view, const SafetensorsFile&,
+                          std::string_view);
+template bool same_values(const SafetensorsDirectory&, std::string_view,
+                          const SafetensorsDirectory&, std::string_view);
 
 void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout) {
   for_each_source(layout, [&](const Segment& segment, const SourceTensor& source) {
@@ -116,7 +122,7 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
       continue;
     }
     if (name == kHeadName) {
-      if (same_values(files, kHeadName, kEmbeddingName)) continue;
+      if (same_values(files, kHeadName, files, kEmbeddingName)) continue;
       refuse_weight(name,
                     "differs from " + std::string(kEmbeddingName) +
                         ", but tie_word_embeddings says that they are one; set it to false in the "

@@ -26,7 +26,9 @@ double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length, doub
   const double attention =
       static_cast<double>(widths) * static_cast<double>(sequence_length) * attended + windowed;
   const double of_weight = spec.adapted() ? 4 : 6;  // without a gradient of the weight
-  return of_weight * static_cast<double>(spec.matmul_parameter_count()) +
+  const bool beside = spec.adapted() && spec.trains_projection();
+  const double of_projection = beside ? 2.0 * static_cast<double>(spec.vocabulary * spec.width) : 0;
+  return of_weight * static_cast<double>(spec.matmul_parameter_count()) + of_projection +
          6.0 * (static_cast<double>(spec.adapter_parameter_count()) + attention);
 }
 

@@ -112,7 +112,7 @@ AdapterFiles open_start_adapter(const RunConfig& config, const ModelLayout& layo
   AdapterFiles files = open_files(named);
   require_adapters(files, layout);
   if (named.base) {
-    require_base(named, base_weights_of(config, layout).value_or(BaseWeights()).hash, kStartKey);
+    require_base(named, base_weights_of(config).value_or(BaseWeights()).hash, kStartKey);
   }
   return files;
 }

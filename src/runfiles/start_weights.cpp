@@ -8,6 +8,8 @@
 
 #include "strata/base/text.h"
 #include "strata/checkpoint/base_weights.h"
+#include "strata/model/families.h"
+#include "strata/model/layout.h"
 #include "strata/model/resize_vocabulary.h"
 
 namespace strata {
@@ -27,12 +29,13 @@ StartWeights open_start_weights(const ModelSection& model) {
   return start;
 }
 
-std::optional<BaseWeights> base_weights_of(const RunConfig& config, const ModelLayout& layout) {
+std::optional<BaseWeights> base_weights_of(const RunConfig& config) {
   const bool stored = config.train.reference == ReferenceFrom::kStored;
   if (!config.adapter && !stored) return std::nullopt;
   if (config.model.path.empty()) return BaseWeights();
   return BaseWeights{.folder = config.model.path,
-                     .hash = hash_of_base(open_start_weights(config.model).files, layout)};
+                     .hash = hash_of_base(open_start_weights(config.model).files,
+                                          make_layout(spec_of(config.model.llama)))};
 }
 
 }  // namespace strata

@@ -230,15 +230,17 @@ void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, Wo
   require_shapes(files, layout_);
   if (adapters.files != nullptr) require_adapters(*adapters.files, layout_);
   const auto read = [&](const SourceRun& run, std::vector<double>& values) {
-    const bool adapts = is_of_adapter(run.segment->initializer);
-    if (adapts && adapters.files == nullptr) return draw_run(adapters.seed, 0, run, values);
     const std::span<double> out(values);
-    if (adapts) {
-      file_with(*adapters.files, run.source->name).read(run.source->name, run.source_begin, out);
+    std::string name = run.source->name;
+    if (run.block->is_beside_base() && adapters.files != nullptr) {
+      name = adapter_tensor(*run.block, *run.source);
+      file_with(*adapters.files, name).read(name, run.source_begin, out);
+    } else if (run.block->adapter) {
+      return draw_run(adapters.seed, 0, run, values);
     } else {
-      files.read(run.source->name, run.source_begin, out);
+      files.read(name, run.source_begin, out);
     }
-    require_finite(run.source->name, run.source_begin, std::span<const double>(values));
+    require_finite(name, run.source_begin, std::span<const double>(values));
   };
   const auto in_4_bits = [&](const std::string& name) { return files.in_4_bits(name); };
   fill(pool, {.read = read, .in_4_bits = in_4_bits}, work);

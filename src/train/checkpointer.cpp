@@ -18,12 +18,11 @@ namespace {
 
 /// Returns what checkpoints say of the weights that they do not hold. A run that trains all weights
 /// has left those that it started from, and may go on without them.
-std::optional<BaseWeights> base_of(const CheckpointPlace& place, const RunConfig& config,
-                                   const ModelLayout& layout) {
+std::optional<BaseWeights> base_of(const CheckpointPlace& place, const RunConfig& config) {
   if (!config.adapter && place.resume && place.resume->manifest.base) {
     return place.resume->manifest.base;
   }
-  return base_weights_of(config, layout);
+  return base_weights_of(config);
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ Checkpointer::Checkpointer(const CheckpointPlace& place, const RunConfig& config
       saver_(*engine.saver()),
       weights_(make_checkpoint_layout(*setup.model, setup.saves->types.weights_alone())),
       groups_(groups),
-      base_(base_of(place, config, *setup.model)),
+      base_(base_of(place, config)),
       small_files_(agreed_small_files(place, config, setup, saver_.layout(), groups.world())),
       expected_s_(write_gbs > 0 ? static_cast<double>(saver_.layout().bytes()) / 1e9 / write_gbs
                                 : 0) {}

@@ -92,6 +92,7 @@ constexpr KeyRule kRules[] = {
     {"adapter.rank_pattern", KeyEffect::kModel},
     {"adapter.alpha_pattern", KeyEffect::kNumbers},
     {"adapter.layers", KeyEffect::kModel},
+    {"adapter.modules_to_save", KeyEffect::kModel},
     {"adapter.base_format", KeyEffect::kNumbers},
     {"adapter.dropout", KeyEffect::kNumbers},
     {"data.train", KeyEffect::kData},

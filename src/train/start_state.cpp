@@ -78,7 +78,12 @@ void set_start_weights(const RunConfig& config, const AdapterFiles& adapters, Tr
   }
   work.begin("reading weights", {.total = state.weight_bytes()});
   const StartWeights start = open_start_weights(config.model);
-  if (!start.resized.empty() && ranks.rank() == 0) log::info("{}", start.resized);
+  if (!start.resized.empty() && ranks.rank() == 0) {
+    const bool stay = config.adapter && config.adapter->modules_to_save.empty();
+    log::info(
+        "{}{}", start.resized,
+        stay ? "; they stay so unless adapter.modules_to_save names embed_tokens and lm_head" : "");
+  }
   state.load(start.files, pool, &work,
              {.seed = seed, .files = adapters.empty() ? nullptr : &adapters});
 }
@@ -103,7 +108,7 @@ void set_start_state(const RunConfig& config, const SessionHooks& hooks, Trainin
   if (config.adapter) {
     set_start_weights(config, {}, engine.state(), pool, ranks, work);
     require_same_base(hooks.checkpoints->resume->manifest.base.value_or(BaseWeights()),
-                      base_weights_of(config, engine.state().layout()).value_or(BaseWeights()));
+                      base_weights_of(config).value_or(BaseWeights()));
   }
   work.begin("verifying the checkpoint");
   load_checkpoint(*hooks.checkpoints, hooks.may_end, engine, pool, ranks, work);

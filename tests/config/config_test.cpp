@@ -197,6 +197,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"adapter.rank=0"}, "adapter.rank: "},
       {{R"(adapter.targets=["w_proj"])"}, "adapter.targets: \"w_proj\" is no linear"},
       {{"adapter.layers=[2]"}, "adapter.layers: must be whole numbers"},
+      {{R"(adapter.modules_to_save=["norm", "up_proj"])"},
+       "adapter.modules_to_save: \"up_proj\" is a linear of layers"},
       {{"adapter.path=peft"}, "adapter.path: names adapters for the weights of a model"},
       {{"adapter.rank=4", "checkpoint.weights_every_steps=5"},
        "checkpoint.weights_every_steps: saves weights of a whole model"},
@@ -249,6 +251,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "train.reference: is of the model that the run starts from"},
       {{"train.objective=ipo", "adapter.rank=4", "adapter.path=old", "model.path="},
        "train.objective: would compare with the model without the adapters of adapter.path"},
+      {{"train.objective=dpo", R"(adapter.modules_to_save=["lm_head"])"},
+       "train.objective: would compare with the model as it was, whose modules of"},
       {{"train.objective=simpo"}, "data.packing: must be true with this train.objective"},
       {{"train.objective=orpo"}, "data.overlong: must be \"drop\" with this train.objective"},
       {{"train.objective=orpo", "data.sequence_length=30"},
@@ -705,14 +709,15 @@ TEST_CASE("a size without a unit is refused where it cannot be meant") {
 }
 
 TEST_CASE("what other trainers set and no key does is answered with where it is") {
-  for (const auto& [name, answer] :
-       std::vector<std::pair<std::string, std::string>>{{"lora_dropout", "without it"},
-                                                        {"quantization", "what run.dtype says"},
-                                                        {"load_in_8bit", "adapter.base_format"},
-                                                        {"load_in_4bit", "adapter.base_format"},
-                                                        {"chat_template", "--chat-template"},
-                                                        {"deepspeed", "sharded over the ranks"},
-                                                        {"model_type", "by model.path"}}) {
+  for (const auto& [name, answer] : std::vector<std::pair<std::string, std::string>>{
+           {"lora_dropout", "without it"},
+           {"quantization", "what run.dtype says"},
+           {"load_in_8bit", "adapter.base_format"},
+           {"modules_to_save", "adapter.modules_to_save"},
+           {"load_in_4bit", "adapter.base_format"},
+           {"chat_template", "--chat-template"},
+           {"deepspeed", "sharded over the ranks"},
+           {"model_type", "by model.path"}}) {
     CHECK_THAT(complaint({name + "=1"}),
                ContainsSubstring(name + ": unknown key; ") && ContainsSubstring(answer));
   }

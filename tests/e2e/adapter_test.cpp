@@ -78,8 +78,15 @@ void check_merged(const std::string& base, const std::map<std::string, Tensor>& 
   const std::map<std::string, Tensor> after = model_tensors(model);
   REQUIRE(before.size() == after.size());
   std::size_t changed = 0;
+  std::size_t whole = 0;  // of modules that are trained whole
   for (const auto& [name, weight] : before) {
     INFO(name);
+    if (const auto found = adapter.find("base_model.model." + name); found != adapter.end()) {
+      ++whole;
+      CHECK(after.at(name) == found->second);
+      CHECK(after.at(name).data != weight.data);
+      continue;
+    }
     if (!adapter.contains(peft_name(name, "lora_A"))) {
       CHECK(after.at(name) == weight);
       continue;
@@ -96,7 +103,7 @@ void check_merged(const std::string& base, const std::map<std::string, Tensor>& 
     }
     CHECK(error <= digits * largest);
   }
-  CHECK(2 * changed == adapter.size());
+  CHECK(2 * changed + whole == adapter.size());
 }
 
 double loss_of(const Folder& folder, const std::string& model) {
@@ -108,7 +115,8 @@ double loss_of(const Folder& folder, const std::string& model) {
 
 TEST_CASE("adapters are exported as PEFT has them, to the bit") {
   const Folder folder;
-  train_adapters(folder, "f32", "--set adapter.layers=[0,2]");
+  train_adapters(folder, "f32",
+                 "--set adapter.layers=[0,2] --set 'adapter.modules_to_save=[\"norm\"]'");
   const std::string command =
       "export --adapter-only --dtype f32 " + (folder / "lora") + " " + (folder / "peft");
   ended_well(folder, command);
@@ -116,12 +124,14 @@ TEST_CASE("adapters are exported as PEFT has them, to the bit") {
         std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"});
   const std::map<std::string, Tensor> made = model_tensors(folder / "peft");
   CHECK(made == model_tensors(checkpoint(folder / "lora", 4) + "/adapter"));
-  CHECK(made.size() == std::size_t{2} * 7 * 2);  // A and B of seven linears in two layers
+  CHECK(made.size() == std::size_t{2} * 7 * 2 + 1);  // A and B of seven linears in two layers
+  CHECK(made.contains("base_model.model.model.norm.weight"));
   const auto config = parse_json<nlohmann::json>(read_file(folder / "peft/adapter_config.json"));
   CHECK(config["peft_type"] == "LORA");
   CHECK(config["r"] == kRank);
   CHECK(config["lora_alpha"] == 6);
   CHECK(config["layers_to_transform"] == std::vector<int>{0, 2});
+  CHECK(config["modules_to_save"] == std::vector<std::string>{"model.norm"});
   CHECK(config["base_model_name_or_path"] == folder / "base");
   CHECK(config["target_modules"].size() == 7);
   check_refused(folder, command, "is there already");
@@ -159,7 +169,9 @@ TEST_CASE("a run with adapters is exported with them added to the weights") {
   for (const std::string dtype : {"f32", "bf16"}) {
     INFO(dtype);
     const Folder folder;
-    train_adapters(folder, dtype, "--set 'adapter.targets=[\"q_proj\",\"v_proj\",\"down_proj\"]'");
+    train_adapters(folder, dtype,
+                   "--set 'adapter.targets=[\"q_proj\",\"v_proj\",\"down_proj\"]' "
+                   "--set 'adapter.modules_to_save=[\"lm_head\"]'");
     ended_well(folder,
                "export " + (folder / "lora") + " " + (folder / "merged") + " --dtype " + dtype);
     const std::map<std::string, Tensor> adapter =
@@ -179,7 +191,7 @@ TEST_CASE("a run with adapters is exported with them added to the weights") {
 
 TEST_CASE("a run with adapters, its export and the model with --adapter are one model") {
   const Folder folder;
-  train_adapters(folder, "f32");
+  train_adapters(folder, "f32", "--set 'adapter.modules_to_save=[\"embed_tokens\",\"norm\"]'");
   double validated = 0;
   for (const nlohmann::json& line : metrics(folder / "lora")) {
     if (line["event"] == "eval") validated = line["val_loss"];
@@ -206,7 +218,7 @@ TEST_CASE("a run with adapters, its export and the model with --adapter are one 
 TEST_CASE(
     "training begins with the adapters of a folder, a run or a checkpoint, and goes on alone") {
   const Folder folder;
-  train_adapters(folder, "f32");
+  train_adapters(folder, "f32", "--set 'adapter.modules_to_save=[\"lm_head\"]'");
   ended_well(folder,
              "export --adapter-only --dtype f32 " + (folder / "lora") + " " + (folder / "peft"));
   const std::string data = tokenize_text(folder) + " --set checkpoint.at_end=true" +
@@ -286,6 +298,10 @@ TEST_CASE("adapters that do not fit are refused by name") {
   };
   with("use_dora", true);
   refused(base, peft, "use_dora: is not supported");
+  with("modules_to_save", nlohmann::json{"norm"});
+  refused(base, peft, "modules_to_save: expected a list of embed_tokens, lm_head and model.norm");
+  with("modules_to_save", nlohmann::json{"lm_head"});
+  refused(base, peft, "the adapter has no tensor base_model.model.lm_head.weight");
   with("target_modules", ".*_proj");
   refused(base, peft, "target_modules: expected a list of names");
   with("target_modules", nlohmann::json{"q_proj"});

@@ -126,6 +126,43 @@ TEST_CASE("a run gives a model rows for tokens that were added, and the export h
              ContainsSubstring("grows from 604 to 606 ids"));
 }
 
+TEST_CASE("rows of added tokens are trained whole beside adapters, and exports have them") {
+  const bool tied = GENERATE(true, false);
+  CAPTURE(tied);
+  const Folder folder;
+  prepare(folder, tied);
+  const std::string more = with_rows(folder) + "--set optimizer.lr=0.01 ";
+  ended_well(folder,
+             train_still(folder, "tuned",
+                         more + "--set adapter.rank=2 --set "
+                                "'adapter.modules_to_save=[\"embed_tokens\",\"lm_head\"]'"));
+  const std::string as = " --dtype f32";
+  ended_well(folder, "export " + (folder / "tuned") + " " + (folder / "out") + as);
+  ended_well(folder, "export --adapter-only " + (folder / "tuned") + " " + (folder / "peft") + as);
+  const std::map<std::string, Tensor> before = model_tensors(folder / "base");
+  const std::map<std::string, Tensor> merged = model_tensors(folder / "out");
+  const std::map<std::string, Tensor> alone = model_tensors(folder / "peft");
+  for (const std::string& name : {kEmbedding, kHead}) {
+    INFO(name);
+    const std::string named = "base_model.model." + name;
+    CHECK(merged.contains(name) == (name == kEmbedding || !tied));
+    const Tensor& made = merged.at(tied ? kEmbedding : name);  // PEFT has a tied one twice
+    CHECK(made == alone.at(named));
+    CHECK(made.shape == std::vector<std::int64_t>{kIds, before.at(kEmbedding).shape[1]});
+    const std::size_t row = made.data.size() / kIds;
+    CHECK(made.data.substr((kIds - 2) * row, row) != made.data.substr((kIds - 1) * row, row));
+  }
+  const auto config = parse_json<nlohmann::json>(read_file(folder / "peft/adapter_config.json"));
+  CHECK(config.contains("ensure_weight_tying") == tied);
+  const std::string text = " --context 33 --input " + (folder / "train.bin");
+  CHECK(printed(folder, "evaluate " + (folder / "tuned") + text) ==
+        printed(folder, "evaluate " + (folder / "out") + text));
+  check_refused(folder,
+                "generate " + (folder / "base") + " --adapter " + (folder / "peft") + " --prompt a",
+                "has shape [606, 16], and the model and the adapter's config ask for [604, 16]");
+  ended_well(folder, train_still(folder, "on", more + "--set adapter.path=" + (folder / "peft")));
+}
+
 TEST_CASE("a vocabulary changes only where the config says so, and not across a resume") {
   const Folder folder;
   prepare(folder, false);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains adapters in f32, exports them, and has PEFT itself read them over the model that they are for: a text must have
-the loss that strata finds for the run. What strata exports with the adapters added must have it as well.
+"""Trains adapters in f32, exports them, and has PEFT itself read them over the model that they are for, with rows for
+more tokens where the run has them: a text must have the loss that strata finds for the run. What strata exports with the adapters added must have it as well.
 
   export_peft_test.py STRATA CONFIGS    exit code 77 if there is no PEFT
 """
@@ -31,6 +31,10 @@ CASES = {
         'adapter.alpha_pattern=["v_proj=3","layers.1.self_attn.q_proj=2"]',
         "adapter.layers=[0,1,3]",
     ],
+    "whole": ["adapter.rank=3", 'adapter.modules_to_save=["embed_tokens","lm_head"]'],
+    "norm": ["adapter.rank=3", 'adapter.modules_to_save=["norm"]'],
+    "rows": ["adapter.rank=3", 'adapter.modules_to_save=["embed_tokens","lm_head"]', "model.vocab_size=300"],
+    "tied": ["adapter.rank=3", 'adapter.modules_to_save=["lm_head"]'],
 }
 
 
@@ -58,21 +62,30 @@ def check(strata, configs, scratch):
 
     text = scratch / "text.txt"
     text.write_text(TEXT)
-    train("first")
-    run("export", scratch / "first", scratch / "base", "--dtype", "f32")
+    for name, tied in (("base", "false"), ("tied-base", "true")):
+        train(f"first-{name}", f"model.tie_word_embeddings={tied}")
+        run("export", scratch / f"first-{name}", scratch / name, "--dtype", "f32")
     for name, settings in CASES.items():
-        train(name, f"model.path={scratch / 'base'}", "optimizer.lr=0.02", *settings)
+        folder = scratch / ("tied-base" if name == "tied" else "base")
+        train(name, f"model.path={folder}", "optimizer.lr=0.02", *settings)
         run("export", "--adapter-only", scratch / name, scratch / f"{name}-peft", "--dtype", "f32")
         run("export", scratch / name, scratch / f"{name}-merged", "--dtype", "f32")
-        line = json.loads(run("evaluate", scratch / name, "--input", text, "--context", len(TEXT)))
-        assert line["tokens"] == len(TEXT) - 1, line
-        base = loss(base_of(scratch / "base"))
-        peft = loss(PeftModel.from_pretrained(base_of(scratch / "base"), scratch / f"{name}-peft"))
-        merged = loss(base_of(scratch / f"{name}-merged"))
-        print(f"{name}: the model {base:.6f}; strata {line['loss']:.6f}, PEFT {peft:.6f}, merged {merged:.6f}")
+        base = loss(base_of(folder))
+        merged_model = base_of(scratch / f"{name}-merged")
+        merged = loss(merged_model)
+        model = base_of(folder)
+        if model.config.vocab_size < merged_model.config.vocab_size:
+            model.resize_token_embeddings(merged_model.config.vocab_size)
+        peft = loss(PeftModel.from_pretrained(model, scratch / f"{name}-peft"))
+        found = {"merged": merged}
+        if name != "rows":  # which no tokenizer has tokens for
+            line = json.loads(run("evaluate", scratch / name, "--input", text, "--context", len(TEXT)))
+            assert line["tokens"] == len(TEXT) - 1, line
+            found["strata"] = line["loss"]
+        print(f"{name}: the model {base:.6f}; PEFT {peft:.6f}, {found}")
         assert abs(base - peft) > 1e-3
-        for found in (peft, merged):
-            assert abs(found - line["loss"]) < 1e-5 * peft, name
+        for value in found.values():
+            assert abs(value - peft) < 1e-5 * peft, name
 
 
 torch.set_num_threads(1)

@@ -154,6 +154,27 @@ TEST_CASE("where a model has adapters they alone are trained, and live where the
         std::vector<BlockId>{BlockId(10), BlockId(9), BlockId(8)});
 }
 
+TEST_CASE("what is trained beside adapters has the row that it has where all is trained") {
+  LlamaConfig model = tiny_model();
+  model.tie_word_embeddings = true;
+  ModelSpec spec = spec_of(model);
+  const ModelLayout all = make_layout(spec);
+  add_adapters(spec, {.modules_to_save = {"embed_tokens", "norm"}});
+  const ModelLayout layout = make_layout(spec);
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    for (const int resident : {0, 1}) {
+      const StateChoices c{.passes = 2, .resident_units = resident, .timing = timing};
+      const StatePlan plan = plan_state(layout, c);
+      const StatePlan expected = plan_state(all, c);
+      for (const UnitId unit : {layout.embedding(), layout.head()}) {
+        const BlockId block = layout.units[unit].blocks.front();
+        CHECK(plan.blocks[block] == expected.blocks[all.units[unit].blocks.front()]);
+      }
+      CHECK(!plan.blocks[layout.block_of_layer(0)].is_trained());
+    }
+  }
+}
+
 TEST_CASE("the table shows equal rows together") {
   const ModelLayout layout = layout_of(false, 6);
   const StatePlan plan = plan_state(

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "golden/golden_file.h"
@@ -22,6 +24,7 @@
 #include "strata/model/safetensors.h"
 #include "strata/train/session.h"
 #include "support/catch.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
@@ -50,6 +53,27 @@ std::vector<AdapterCase> adapter_cases() {
           {"lora_nf4", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kNf4}},
           {"lora_fp8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kFp8}},
           {"lora_int8", "mha", {.rank = 2, .alpha = 4, .base_format = Form::kInt8}},
+          {"lora_whole_mha",
+           "mha",
+           {.rank = 2,
+            .alpha = 8,
+            .targets = {"q_proj"},
+            .modules_to_save = {"embed_tokens", "lm_head", "norm"}}},
+          {"lora_whole_qwen3",
+           "qwen3",
+           {.rank = 2, .alpha = 8, .targets = {"up_proj"}, .modules_to_save = {"lm_head"}}},
+          {"lora_whole_olmo2",
+           "olmo2",
+           {.rank = 2,
+            .alpha = 8,
+            .targets = {"v_proj"},
+            .modules_to_save = {"model.embed_tokens", "norm"}}},
+          {"lora_whole_gemma3",  // embedding and head are one
+           "gemma3",
+           {.rank = 2,
+            .alpha = 8,
+            .targets = {"o_proj"},
+            .modules_to_save = {"lm_head", "model.norm"}}},
           {"bnb_mha", "mha", {.rank = 2, .alpha = 4, .targets = {"q_proj", "v_proj", "down_proj"}}},
           {"bnb_mha",
            "mha",
@@ -66,6 +90,14 @@ GoldenModel golden_of(const AdapterCase& c) {
   const std::filesystem::path own = golden_data() / c.name;
   if (std::filesystem::exists(own / "config.json")) golden.folder = own;
   return golden;
+}
+
+/// Returns the name that a tensor of PEFT has in a run, where those of modules that are trained
+/// whole are the model's.
+std::string run_name(const std::string& tensor) {
+  constexpr std::string_view kPrefix = "base_model.model.";
+  const bool whole = tensor.starts_with(kPrefix) && tensor.find(".lora_") == tensor.npos;
+  return whole ? tensor.substr(kPrefix.size()) : tensor;
 }
 
 /// Trains a case, whose adapter is PEFT's, as the config says.
@@ -85,7 +117,7 @@ void check_case(const GoldenFile& expected, const GoldenRun& run) {
   std::size_t gradients = 0;
   for (const std::string& name : expected.tensors()) {
     INFO(name);
-    const std::string tensor = name.substr(name.find('/') + 1);
+    const std::string tensor = run_name(name.substr(name.find('/') + 1));
     if (name.starts_with("grad/")) {
       ++gradients;
       CHECK(relative_error(run.first_gradients.at(tensor), expected.values(name)) < 1e-12);
@@ -149,21 +181,22 @@ TEST_CASE("a run that begins with a folder of PEFT goes on as PEFT does, in f64"
 }
 
 TEST_CASE("a run that begins with a folder of PEFT has its A and B, to the bit") {
-  const AdapterCase c = adapter_cases().at(2);
-  const GoldenModel golden = golden_of(c);
-  const SafetensorsFile file(golden_data() / c.name / kPeftWeightsName);
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    RunConfig config = golden_config(golden, dtype);
-    config.adapter = c.adapter;
-    config.adapter->path = (golden_data() / c.name).string();
-    const std::unique_ptr<Ranks> ranks = make_self_ranks();
-    Session session(config, *ranks);
-    const auto weights = gather_weights(session.state(), *ranks);
-    for (const std::string& name : file.tensors()) {
-      INFO(name);
-      std::vector<double> values(static_cast<std::size_t>(file.info(name).elements));
-      file.read(name, 0, std::span(values));
-      CHECK(weights.at(name) == values);
+  for (const AdapterCase& c : {adapter_cases().at(2), adapter_cases().at(7)}) {
+    const GoldenModel golden = golden_of(c);
+    const SafetensorsFile file(golden_data() / c.name / kPeftWeightsName);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      RunConfig config = golden_config(golden, dtype);
+      config.adapter = c.adapter;
+      config.adapter->path = (golden_data() / c.name).string();
+      const std::unique_ptr<Ranks> ranks = make_self_ranks();
+      Session session(config, *ranks);
+      const auto weights = gather_weights(session.state(), *ranks);
+      for (const std::string& name : file.tensors()) {
+        INFO(name);
+        std::vector<double> values(static_cast<std::size_t>(file.info(name).elements));
+        file.read(name, 0, std::span(values));
+        CHECK(weights.at(run_name(name)) == values);
+      }
     }
   }
 }
@@ -180,13 +213,60 @@ TEST_CASE("gradients of adapters are PEFT's whatever is kept, in f64") {
   }
 }
 
+TEST_CASE("what is trained beside adapters is PEFT's wherever its state lives, in f64") {
+  for (const AdapterCase& c : adapter_cases()) {
+    if (c.adapter.modules_to_save.empty()) continue;
+    const GoldenModel golden = golden_of(c);
+    const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+    for (const int resident : {0, 1, 2}) {
+      for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kSpeculative}) {
+        INFO(c.name << ", " << resident << " units resident, timing " << static_cast<int>(timing));
+        RunConfig config = golden_config(golden, DType::kF64);
+        config.schedule.sub_batches /= 2;
+        config.schedule.passes = 2;
+        config.schedule.resident_units = resident;
+        config.optimizer.timing = timing;
+        config.optimizer.interleave = 0.5;
+        check_case(expected, train_case(c, golden, config, 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("on cuda what is trained beside adapters has PEFT's losses and gradients", "[cuda]") {
+  if (without_gpu()) return;
+  for (const AdapterCase& c : adapter_cases()) {
+    if (c.adapter.modules_to_save.empty()) continue;
+    INFO(c.name);
+    const GoldenModel golden = golden_of(c);
+    const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+    RunConfig config = golden_config(golden, DType::kF32);
+    config.run.backend = BackendChoice::kCuda;
+    const GoldenRun run = train_case(c, golden, config, 1);
+    CHECK(relative_error(run.result.losses, expected.values("loss")) < 1e-5);
+    for (const auto& [tensor, gradient] : run.first_gradients) {
+      INFO(tensor);
+      const bool whole = tensor.find(".lora_") == tensor.npos;
+      const std::string name = "grad/" + std::string(whole ? "base_model.model." : "") + tensor;
+      CHECK(relative_error(gradient, expected.values(name)) < 1e-4);
+    }
+  }
+}
+
 TEST_CASE("training of adapters leaves the weights of the model as they are") {
-  const AdapterCase c = adapter_cases().at(0);
-  const GoldenModel golden = golden_of(c);
-  const GoldenRun run = train_case(c, golden, golden_config(golden, DType::kF64), 1);
-  for (const auto& [name, values] : golden.initial) {
-    INFO(name);
-    CHECK(run.result.weights.at(name) == values);
+  for (const AdapterCase& c : adapter_cases()) {
+    if (c.adapter.base_format != Form::kPlain || c.name.starts_with("bnb_")) continue;  // rounded
+    const GoldenModel golden = golden_of(c);
+    const GoldenFile expected(golden_data() / c.name / "expected.safetensors");
+    std::set<std::string> trained;
+    for (const std::string& name : expected.tensors()) {
+      trained.insert(run_name(name.substr(name.find('/') + 1)));
+    }
+    const GoldenRun run = train_case(c, golden, golden_config(golden, DType::kF64), 1);
+    for (const auto& [name, values] : golden.initial) {
+      INFO(c.name << ": " << name);
+      if (!trained.contains(name)) CHECK(run.result.weights.at(name) == values);
+    }
   }
 }
 
@@ -203,6 +283,7 @@ TEST_CASE("configs of PEFT mean the adapters that they were made with") {
       CHECK(std::ranges::equal(found.layer(layer).linears, expected.layer(layer).linears, {},
                                &Linear::adapters, &Linear::adapters));
     }
+    CHECK(found.whole == expected.whole);
   }
 }
 

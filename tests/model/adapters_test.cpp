@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/fields.h"
 #include "strata/model/families.h"
 #include "strata/model/layout.h"
 #include "strata/model/unit_views.h"
@@ -82,6 +84,44 @@ TEST_CASE("layers may be left out, and have no block of adapters then") {
   }
 }
 
+TEST_CASE("modules outside of layers are trained whole beside adapters, and no others") {
+  struct Case {
+    std::vector<std::string> names;
+    std::vector<std::string> trained;  // names of blocks, without adapters
+    bool tied = false;
+  };
+  for (const Case& c :
+       {Case{{}, {}}, Case{{"embed_tokens"}, {"embedding"}}, Case{{"lm_head"}, {"head.whole"}},
+        Case{{"norm"}, {"head.whole"}}, Case{{"lm_head", "model.norm"}, {"head"}},
+        Case{{"embed_tokens"}, {"embedding"}, true}, Case{{"lm_head"}, {"embedding"}, true},
+        Case{{"norm", "lm_head", "model.embed_tokens"}, {"embedding", "head"}, true}}) {
+    LlamaConfig model = test::tiny_model();
+    model.tie_word_embeddings = c.tied;
+    ModelSpec spec = spec_of(model);
+    add_adapters(spec, {.layers = {0}, .modules_to_save = c.names});
+    const ModelLayout layout = make_layout(spec);
+    std::vector<std::string> trained;
+    std::multiset<std::string> tensors;
+    for (const BlockId b : layout.blocks.ids()) {
+      const Block& block = layout.blocks[b];
+      if (block.adapter) continue;
+      if (layout.is_trained(b)) trained.push_back(block.name);
+      for (const Segment& segment : block.segments) {
+        for (const SourceTensor& source : segment.sources) tensors.insert(source.name);
+      }
+    }
+    INFO((c.names.empty() ? "none" : c.names.front()) << ", tied " << c.tied);
+    CHECK(trained == c.trained);
+    std::multiset<std::string> all;
+    for (const Block& block : make_layout(spec_of(model)).blocks) {
+      for (const Segment& segment : block.segments) {
+        for (const SourceTensor& source : segment.sources) all.insert(source.name);
+      }
+    }
+    CHECK(tensors == all);
+  }
+}
+
 TEST_CASE("a block of adapters has A and B of each module under PEFT's names") {
   const LlamaConfig model = test::tiny_model();
   const ModelLayout layout =
@@ -145,6 +185,18 @@ TEST_CASE("adapters that a model cannot have are refused by key and remedy") {
   CHECK_THAT(complaint({.targets = {"model.layers.0.mlp.up_proj"}, .layers = {1}}),
              ContainsSubstring("nothing would be trained"));
   CHECK_THAT(complaint({.layers = {0.5}}), ContainsSubstring("adapter.layers"));
+  const auto saving = [](const std::string& name) {
+    return complaint({.modules_to_save = {name}});
+  };
+  CHECK_THAT(saving("input_layernorm"),
+             ContainsSubstring("adapter.modules_to_save: \"input_layernorm\" is a norm of layers"));
+  CHECK_THAT(saving("down_proj"), ContainsSubstring("is a linear of layers"));
+  CHECK_THAT(saving("head"), ContainsSubstring("take embed_tokens, lm_head or norm"));
+  LlamaConfig tied = test::tiny_model();
+  tied.tie_word_embeddings = true;
+  ConfigProblems problems;
+  check_adapters({.modules_to_save = {"lm_head"}, .ensures_tying = false}, spec_of(tied), problems);
+  CHECK_THROWS_WITH(problems.throw_if_any("peft"), ContainsSubstring("ensure_weight_tying"));
 }
 
 }  // namespace strata

@@ -117,7 +117,7 @@ TEST_CASE("a layer has no view of what it has no segment of; the head's norm is 
   const Unit& head = layout.units[layout.head()];
   const Room of_head(layout, head, DType::kF32);
   CHECK_THROWS_WITH(unit_views<TensorView>(layout, head, of_head.blocks, DType::kF32),
-                    "block head has no segment norm");
+                    "no block of the head has a norm");
 }
 
 }  // namespace strata

@@ -288,6 +288,7 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
 TEST_CASE("with adapters the FLOPs of a recorded step are those counted, and A x once more") {
   RunConfig config = fast_machine();
   config.adapter = AdapterConfig{.rank = 3, .targets = {"q_proj", "v_proj", "down_proj"}};
+  if (GENERATE(false, true)) config.adapter->modules_to_save = {"embed_tokens", "lm_head"};
   config.schedule.activations = KeepLevel::kFull;
   Recorder recorder;
   const Setup setup = make_setup(config, 0, 1, {});

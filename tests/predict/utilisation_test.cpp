@@ -40,6 +40,9 @@ TEST_CASE(
   const double products = 6738415616.0 - 32000.0 * 4096.0 - 65.0 * 4096.0;
   const double adapters = 2 * 16 * (4096.0 + 4096.0 + 11008.0 + 4096.0);
   CHECK(flops_per_token(spec, 2048) == 4 * products + 6 * adapters + 1610612736.0);
+  spec.whole = {.embedding = true, .projection = true};  // of which the second one is a product
+  CHECK(flops_per_token(spec, 2048) ==
+        4 * products + 2 * 32000.0 * 4096.0 + 6 * adapters + 1610612736.0);
 }
 
 TEST_CASE("utilisation is the share of the peak of all ranks") {

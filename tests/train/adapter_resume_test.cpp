@@ -69,8 +69,33 @@ TEST_CASE("a checkpoint of adapters holds their files and no weights of the mode
                                           "state/layers.2.adapter.safetensors"});
 }
 
+TEST_CASE("a checkpoint holds what is trained whole beside the adapters, a tied embedding once") {
+  const auto files_of = [](bool tied, std::vector<std::string> modules) {
+    MemoryFiles files(kRunFolder);
+    RunConfig config = adapter_config({.tied = tied});
+    config.adapter->layers = {1};
+    config.adapter->modules_to_save = std::move(modules);
+    static_cast<void>(train_whole(config, 1, files));
+    std::vector<std::string> names;
+    for (const ManifestFile& file :
+         read_manifest(files, kCheckpoints / checkpoint_name(kSaved)).files) {
+      if (!file.path.starts_with("model/")) names.push_back(file.path);
+    }
+    return names;
+  };
+  const std::vector<std::string> tied{"adapter/embedding.safetensors",
+                                      "adapter/layers.1.safetensors", "state/embedding.safetensors",
+                                      "state/layers.1.adapter.safetensors"};
+  CHECK(files_of(true, {"lm_head"}) == tied);
+  const std::vector<std::string> apart{"adapter/head.safetensors", "adapter/layers.1.safetensors",
+                                       "state/head.whole.safetensors",
+                                       "state/layers.1.adapter.safetensors"};
+  CHECK(files_of(false, {"lm_head"}) == apart);
+}
+
 TEST_CASE("a run with adapters goes on to the bit wherever its state lives") {
-  for (const Numbers& numbers : {Numbers{}, Numbers{.dtype = DType::kF64, .ranks = 3}}) {
+  for (const Numbers& numbers :
+       {Numbers{}, Numbers{.dtype = DType::kF64, .ranks = 3}, Numbers{.tied = true, .ranks = 2}}) {
     for (const Placement& placement :
          {Placement{}, Placement{.timing = UpdateTiming::kOnArrival, .deferred = 1, .resident = 2},
           Placement{.interleave = 0.5}, Placement{.timing = UpdateTiming::kSpeculative}}) {
@@ -78,6 +103,7 @@ TEST_CASE("a run with adapters goes on to the bit wherever its state lives") {
       MemoryFiles files(kRunFolder);
       RunConfig config = adapter_config(numbers, placement);
       config.adapter->dropout = 0.2;
+      if (numbers.ranks > 1) config.adapter->modules_to_save = {"embed_tokens", "lm_head"};
       const SavedRun whole = train_whole(config, numbers.ranks, files);
       const FolderContents expected = checkpoint_contents(files, kAdapterSteps);
       remove_all(files, kCheckpoints / checkpoint_name(kAdapterSteps));
@@ -92,6 +118,7 @@ TEST_CASE("a run with adapters goes on on other ranks") {
   RunConfig config = adapter_config({.dtype = DType::kF64});
   config.schedule.rows = 1;
   config.schedule.sub_batches = 6;
+  config.adapter->modules_to_save = {"embed_tokens", "norm"};
   MemoryFiles files(kRunFolder);
   const SavedRun whole = train_whole(config, 1, files);
   for (const int ranks : {2, 3}) {

@@ -95,11 +95,20 @@ RunConfig with_stored(RunConfig config = tiny_config()) {
   return started(config);
 }
 
+/// The same with an embedding and a norm that are trained beside adapters.
+RunConfig with_whole(RunConfig config) {
+  config.adapter.emplace();
+  config.adapter->modules_to_save = {"embed_tokens", "norm"};
+  return config;
+}
+
 RunConfig preference_config(const ScratchFolder& folder, Preference objective, bool adapter,
                             RunConfig config = tiny_config()) {
   config.train.objective = objective;
   if (adapter) {
-    config.adapter = AdapterConfig{.rank = 3, .alpha = 6};
+    if (!config.adapter) config.adapter.emplace();
+    config.adapter->rank = 3;
+    config.adapter->alpha = 6;
     config.adapter->targets = {"all-linear"};
   }
   config.data.synthetic = false;
@@ -229,7 +238,9 @@ TEST_CASE("gradients of preferences are those of their losses") {
   for (const auto& [objective, adapter, config] :
        {Run{Preference::kDpo, true}, Run{Preference::kIpo, true}, Run{Preference::kSimpo, true},
         Run{Preference::kSimpo, false}, Run{Preference::kOrpo, true}, Run{Preference::kOrpo, false},
-        Run{Preference::kDpo, false, with_stored()}, Run{Preference::kIpo, false, with_stored()}}) {
+        Run{Preference::kDpo, false, with_stored()},
+        Run{Preference::kDpo, true, with_whole(with_stored())},
+        Run{Preference::kIpo, false, with_stored()}}) {
     INFO("objective " << static_cast<int>(objective) << ", adapter " << adapter);
     const auto self = make_self_ranks();
     Session session(preference_config(folder, objective, adapter, config), *self);

@@ -412,6 +412,9 @@ TEST_CASE("adapters go on as adapters of the same shapes, and whole models as wh
   wider.adapter->rank = 9;
   CHECK_THAT(complaint(adapters, wider, {"adapter.alpha"}),
              ContainsSubstring("adapter.rank: was 8, is 9 (another model"));
+  RunConfig more = adapters;
+  more.adapter->modules_to_save = {"lm_head"};
+  CHECK_THAT(complaint(adapters, more), ContainsSubstring("adapter.modules_to_save: was"));
 }
 
 TEST_CASE(

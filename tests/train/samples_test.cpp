@@ -81,6 +81,7 @@ RunConfig adapted_config() {
   config.run.dtype = DType::kF64;
   config.adapter = AdapterConfig{.rank = kRank, .alpha = 6, .layers = {0, 2}};
   config.adapter->targets = {"q_proj", "v_proj", "o_proj", "up_proj", "down_proj"};
+  config.adapter->modules_to_save = {"embed_tokens", "lm_head", "norm"};
   config.optimizer.lr = 0.05;
   return config;
 }

@@ -79,7 +79,8 @@ struct CheckpointLayout {
 /// Returns the layout of a model's checkpoints. Files in model/ are numbered as Hugging Face does,
 /// one for each block: "model/model-00001-of-00034.safetensors"; those in state/ have the block's
 /// name. Files in model/ are the same whether weights are alone or not. Where adapters are trained
-/// they alone have files, "adapter/layers.3.safetensors" in place of those in model/.
+/// they and what is trained beside them have files alone, "adapter/layers.3.safetensors" and
+/// "adapter/head.safetensors" in place of those in model/.
 [[nodiscard]] CheckpointLayout make_checkpoint_layout(const ModelLayout& layout,
                                                       const CheckpointTypes& types);
 

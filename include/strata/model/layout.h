@@ -55,9 +55,12 @@ struct Block {
   UnitKind kind = UnitKind::kLayer;  ///< of the unit that it belongs to
   UnitId unit{};                     ///< that it belongs to
   bool adapter = false;              ///< it has the adapters of a layer, else what they adapt
+  bool whole = false;                ///< it is trained beside adapters, as ModelSpec::whole says
   std::vector<Segment> segments;
   std::int64_t elements = 0;  ///< with the gaps that align segments, without padding for ranks
 
+  /// Returns whether files of adapters hold it, not those of the model that they adapt.
+  [[nodiscard]] bool is_beside_base() const { return adapter || whole; }
   /// Returns the elements of one rank's shard. Shards are equal on all ranks; the last is padded at
   /// its end.
   [[nodiscard]] std::int64_t shard_elements(int ranks) const;
@@ -76,9 +79,10 @@ struct Unit {
 };
 
 /// The blocks and units of a model. Units are in forward order: embedding, layers, head; layer l is
-/// unit l + 1. The first blocks are those of units, one of each in the same order. Blocks of
-/// adapters follow, in the order of the layers that have any. The head may read the embedding's
-/// block beside its own.
+/// unit l + 1. The first blocks are those of units, one of each in the same order. If of norm and
+/// projection one is trained beside adapters and the other one stays, it is a block behind those.
+/// Blocks of adapters follow, in the order of the layers that have any. The head may read the
+/// embedding's block beside its own.
 struct ModelLayout {
   PerBlock<Block> blocks;
   PerUnit<Unit> units;
@@ -87,9 +91,11 @@ struct ModelLayout {
   [[nodiscard]] UnitId embedding() const { return UnitId(0); }
   [[nodiscard]] UnitId unit_of_layer(int layer) const { return UnitId(layer + 1); }
   [[nodiscard]] UnitId head() const { return units.last(); }
-  /// Returns whether blocks of adapters alone are trained.
+  /// Returns whether adapters are trained, and of other blocks those alone that are `whole`.
   [[nodiscard]] bool adapted() const { return blocks.size() > units.size(); }
-  [[nodiscard]] bool is_trained(BlockId block) const { return !adapted() || blocks[block].adapter; }
+  [[nodiscard]] bool is_trained(BlockId block) const {
+    return !adapted() || blocks[block].is_beside_base();
+  }
   /// Returns the block with the weights of a layer.
   [[nodiscard]] BlockId block_of_layer(int layer) const {
     return units[unit_of_layer(layer)].blocks.front();
@@ -104,11 +110,15 @@ struct ModelLayout {
 [[nodiscard]] std::string adapter_segment_a(LinearId id);
 [[nodiscard]] std::string adapter_segment_b(LinearId id, std::size_t source);
 
+/// Returns the name that a tensor of a block has in the files of adapters, as PEFT names it.
+[[nodiscard]] std::string adapter_tensor(const Block& block, const SourceTensor& source);
+
 /// Returns the layout of a model. Throws as ModelSpec::require_common does.
 [[nodiscard]] ModelLayout make_layout(const ModelSpec& spec);
 
 /// Consecutive elements of a block that come from consecutive elements of one source tensor.
 struct SourceRun {
+  const Block* block = nullptr;
   const Segment* segment = nullptr;
   const SourceTensor* source = nullptr;
   std::int64_t source_begin = 0;  ///< first element in the source tensor
@@ -116,7 +126,7 @@ struct SourceRun {
   std::int64_t count = 0;
 };
 /// Returns the runs that fill elements [begin, end) of a block, in order, none longer than
-/// `longest`. Alignment gaps and padding belong to no run. Runs point into `block`.
+/// `longest`. Alignment gaps and padding belong to no run. Runs point to and into `block`.
 [[nodiscard]] std::vector<SourceRun> source_runs(const Block& block, std::int64_t begin,
                                                  std::int64_t end, std::int64_t longest);
 

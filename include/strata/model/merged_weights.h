@@ -23,14 +23,17 @@ class MergedWeights {
   /// Makes one that reads the weights as they are.
   explicit MergedWeights(SafetensorsDirectory weights);
 
-  /// Adds the adapters of `spec`, whose A and B lie in `files`; holds them as f32. To be called
-  /// before others read, once. Throws IoError that names a tensor that is missing, has another
-  /// shape, is not finite, or belongs to no adapter of the spec.
+  /// Adds the adapters of `spec`, whose A and B lie in `files`; holds them as f32. What the spec
+  /// trains whole is read from `files` from then on, which it opens again. To be called before
+  /// others read, once. Throws IoError that names a tensor that is missing, has another shape, is
+  /// not finite (of A and B), or belongs to no adapter of the spec.
   void add(const AdapterFiles& files, const ModelSpec& spec);
 
   [[nodiscard]] const SafetensorsDirectory& files() const { return weights_; }
   /// Returns whether a tensor is other than in its file.
-  [[nodiscard]] bool changes(std::string_view name) const { return products_.contains(name); }
+  [[nodiscard]] bool changes(std::string_view name) const {
+    return products_.contains(name) || whole_.contains(name);
+  }
   [[nodiscard]] bool changes_any() const { return !products_.empty(); }
   /// Reads as SafetensorsDirectory::read does, to double, float or Bf16. What has an adapter is
   /// summed in f32, or in f64 for double, and rounded once.
@@ -53,6 +56,8 @@ class MergedWeights {
 
   SafetensorsDirectory weights_;
   std::map<std::string, Product, std::less<>> products_;
+  /// The files that have tensors in the place of those of weights_.
+  std::map<std::string, SafetensorsFile, std::less<>> whole_;
 };
 
 }  // namespace strata

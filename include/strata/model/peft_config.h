@@ -20,6 +20,9 @@ inline constexpr std::string_view kPeftWeightsName = "adapter_model.safetensors"
 /// "model.layers.0.self_attn.q_proj.weight".
 [[nodiscard]] std::string peft_name(std::string_view tensor, std::string_view matrix);
 
+/// Returns the name that PEFT gives to a tensor of a module that is trained whole.
+[[nodiscard]] std::string peft_name(std::string_view tensor);
+
 /// Reads adapter_config.json. Throws IoError if the file cannot be read, and ConfigError that names
 /// every key by which the adapters would be other ones than strata computes, and values that are
 /// wrong. Whether names fit to a model, check_adapters() finds.

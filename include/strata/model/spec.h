@@ -79,7 +79,7 @@ enum class Products : std::uint8_t {
 
 /// A low-rank adapter of one source of a Linear (LoRA, Hu et al., 2021): the rows of y that the
 /// source gives get scale * B A x in addition, with A [rank, in] and B [rows, rank]. Where a model
-/// has adapters they alone are trained.
+/// has adapters they are trained, and of other weights those of ModelSpec::whole alone.
 struct Adapter {
   std::size_t source = 0;  ///< index in Linear::sources
   std::int64_t rank = 0;
@@ -169,6 +169,16 @@ struct LayerSpec {
   [[nodiscard]] std::int64_t parameter_count() const;
 };
 
+/// Modules outside of layers that are trained whole where adapters are trained. Those that are not
+/// stay as they are.
+struct WholeModules {
+  bool embedding = false;  ///< also where it is the projection
+  bool final_norm = false;
+  bool projection = false;  ///< if it is not the embedding
+
+  bool operator==(const WholeModules&) const = default;
+};
+
 /// A model: an embedding, layers, and a head of a norm and a projection to logits. Layers are of a
 /// few kinds. All kinds attend alike, but for windows and the angles of rotation, and have linears
 /// of the same widths, because temporaries and caches serve all layers. Their adapters may differ.
@@ -188,11 +198,16 @@ struct ModelSpec {
   /// What is added to weights of norms: 1 where they are stored less 1, and begin as 0.
   double norm_offset = 0;
   double adapter_dropout = 0;  ///< of what each A reads, where it is trained
+  WholeModules whole{};        ///< what is trained beside adapters
 
   [[nodiscard]] int layers() const { return static_cast<int>(kind.size()); }
   [[nodiscard]] bool tied() const { return projection.empty(); }
   /// Returns whether a layer has adapters.
   [[nodiscard]] bool adapted() const;
+  /// Returns whether the matrix that gives logits is trained.
+  [[nodiscard]] bool trains_projection() const {
+    return !adapted() || (tied() ? whole.embedding : whole.projection);
+  }
   /// Returns whether a product of a layer multiplies codes in e4m3.
   [[nodiscard]] bool multiplies_codes() const;
   /// Returns the largest adapter_rank() of all linears.

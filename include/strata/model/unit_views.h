@@ -80,8 +80,7 @@ using UnitGradients = UnitViews<TensorView>;
 
 /// Returns the views of a unit of `layout`. `blocks` are the first bytes of the unit's blocks, in
 /// the order of Unit::blocks, each whole and of this dtype; null for a block whose views are to be
-/// absent. Throws std::logic_error if a block has no segment of a name that every unit of its kind
-/// has.
+/// absent. Throws std::logic_error if they lack a segment that every unit of the kind has.
 template <class View>
 [[nodiscard]] UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
                                          std::span<std::byte* const> blocks, DType dtype);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
@@ -19,6 +20,12 @@ namespace strata {
 /// which transformers would not tie.
 [[nodiscard]] std::string check_weights(const SafetensorsDirectory& files,
                                         const ModelLayout& layout);
+
+/// Returns whether two tensors have the same shape and values. Files is SafetensorsFile or
+/// SafetensorsDirectory. Throws as reading them does.
+template <class Files>
+[[nodiscard]] bool same_values(const Files& files, std::string_view name, const Files& others,
+                               std::string_view other);
 
 /// Throws IoError that names the first tensor of the model, its adapters left out, which is
 /// missing, of a dtype that strata does not read, or of another shape than the model's.

@@ -14,11 +14,11 @@ namespace strata {
 
 /// Returns the FLOPs of forward and backward per token: 6 per element of a matmul (head in,
 /// embedding out), and 6 * L * H * D * s for causal attention, its lower triangle counted once.
-/// With adapters elements of the model's matmuls are 4, since no gradient of them is computed, and
-/// those of A and B are 6. Where a layer has a window s is what windowed_length() says. Recompute
-/// is not counted. `attended` is the share of attention that document masks leave, from 0 to 1:
-/// that of squared lengths of documents in squared lengths of rows. In layers with a window the
-/// smaller of both counts.
+/// With adapters elements of the model's matmuls are 4, since no gradient of them is computed, but
+/// for a projection that is trained; those of A and B are 6. Where a layer has a window s is what
+/// windowed_length() says. Recompute is not counted. `attended` is the share of attention that
+/// document masks leave, from 0 to 1: that of squared lengths of documents in squared lengths of
+/// rows. In layers with a window the smaller of both counts.
 [[nodiscard]] double flops_per_token(const ModelSpec& spec, std::int64_t sequence_length,
                                      double attended = 1);
 

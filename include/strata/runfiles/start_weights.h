@@ -8,7 +8,6 @@
 
 #include "strata/checkpoint/manifest.h"
 #include "strata/config/config.h"
-#include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 
 namespace strata {
@@ -26,7 +25,6 @@ struct StartWeights {
 /// Returns what the checkpoints of a run say of the weights that they do not hold, those of
 /// model.path: under adapters, or of which a reference is stored. Returns nothing for other runs.
 /// Throws as open_start_weights() does.
-[[nodiscard]] std::optional<BaseWeights> base_weights_of(const RunConfig& config,
-                                                         const ModelLayout& layout);
+[[nodiscard]] std::optional<BaseWeights> base_weights_of(const RunConfig& config);
 
 }  // namespace strata
