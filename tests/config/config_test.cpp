@@ -710,7 +710,8 @@ TEST_CASE("a size without a unit is refused where it cannot be meant") {
 
 TEST_CASE("what other trainers set and no key does is answered with where it is") {
   for (const auto& [name, answer] : std::vector<std::pair<std::string, std::string>>{
-           {"lora_dropout", "without it"},
+           {"lora_dropout", "adapter.dropout"},
+           {"use_dora", "without it"},
            {"quantization", "what run.dtype says"},
            {"load_in_8bit", "adapter.base_format"},
            {"modules_to_save", "adapter.modules_to_save"},
