@@ -47,11 +47,12 @@ void compare_with_model(const LlamaConfig& loaded, const LlamaConfig& given,
   }
 }
 
-/// The same for the keys of adapters. Dropout is not theirs, but that of who trains them.
+/// The same for the keys of adapters. The format of the base and dropout are not theirs, but those
+/// of who trains them.
 void compare_with_adapter(const FoundAdapter& found, const AdapterConfig& given,
                           ConfigProblems& problems) {
   for (const std::string& key : differing_fields(found.config, given)) {
-    if (key == "path" || key == "dropout") continue;
+    if (key == "path" || key == "base_format" || key == "dropout") continue;
     problems.add("adapter." + key, "differs from " + found.source + "; leave it out");
   }
 }

@@ -216,8 +216,8 @@ bool may_be_alpha(double alpha) { return alpha >= kLeastAlpha && alpha <= kMostA
 void AdapterConfig::fields(FieldList& f) {
   f.add("path", path,
         "Names the adapters that training begins with: a folder of PEFT, or a checkpoint or run "
-        "with adapters over the same weights. All keys below but dropout come from there. Set it "
-        "to train adapters further; without it A is drawn and B is 0.");
+        "with adapters over the same weights. All keys below but base_format and dropout come from "
+        "there. Set it to train adapters further; without it A is drawn and B is 0.");
   f.add("rank", rank, "Sets the rank of A and B. Raise it for more to learn; 8 to 64 are usual.")
       .from(1, kMostRank);
   f.add("alpha", alpha,

@@ -639,6 +639,7 @@ TEST_CASE("what adapters are comes from adapter.path and must not be contradicte
   CHECK(adapter.rslora);
   CHECK(adapter.targets == std::vector{"q_proj"s});
   CHECK(adapter.layers == std::vector{1.0});
+  CHECK(load({"adapter.base_format=int8"}).adapter->base_format == strata::Form::kInt8);
   CHECK_THROWS_WITH(load({"adapter.rank=4", "adapter.layers=[0]"}),
                     ContainsSubstring("adapter.rank: differs from manifest; leave it out") &&
                         ContainsSubstring("adapter.layers: differs"));
