@@ -2,6 +2,7 @@
 // neither on the instruction set nor on how a run of parameters is cut, and conversions of whole
 // runs.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -28,6 +29,8 @@ struct Run {
   std::vector<std::int16_t> low;
   std::vector<std::uint8_t> m, v, scale;
   std::vector<float> grad;
+  std::vector<Bf16> short_grad;  ///< counts instead of the other one if it is there
+  bool split = true;             ///< else the high halves are all there is of masters
   std::int32_t nonfinite = 0;
 
   explicit Run(std::size_t n) : high(n), low(n), m(n), v(n), scale((n + 63) / 64 * 2), grad(n) {}
@@ -35,18 +38,22 @@ struct Run {
 
 /// Updates parameters [begin, end) of a run.
 void update(const cpu::SimdKernels& simd, Run& run, const AdamWScalars& scalars, std::size_t begin,
-            std::size_t end) {
+            std::size_t end, double weight_decay = 0.1) {
   ThreadPool pool(2);
   const auto n = static_cast<std::int64_t>(end - begin);
+  const ConstTensorView grad = run.short_grad.empty()
+                                   ? ConstTensorView(&run.grad[begin], DType::kF32, {n})
+                                   : ConstTensorView(&run.short_grad[begin], DType::kBF16, {n});
+  const TensorView low = TensorView(&run.low[begin], DType::kI16, {n});
   cpu::execute({pool, simd}, AdamW{.weight = TensorView(&run.high[begin], DType::kBF16, {n}),
-                                   .low = TensorView(&run.low[begin], DType::kI16, {n}),
+                                   .low = run.split ? low : TensorView{},
                                    .m = TensorView(&run.m[begin], kMomentCode, {n}),
                                    .v = TensorView(&run.v[begin], kMomentCode, {n}),
                                    .scale = TensorView(&run.scale[begin / 64 * 2], kMomentCode,
                                                        {(n + 63) / 64, 2}),
-                                   .grad = ConstTensorView(&run.grad[begin], DType::kF32, {n}),
+                                   .grad = grad,
                                    .scalars = &scalars,
-                                   .weight_decay = 0.1,
+                                   .weight_decay = weight_decay,
                                    .rounding_stream = 9,
                                    .rounding_begin = static_cast<std::int64_t>(begin),
                                    .nonfinite = TensorView(&run.nonfinite, DType::kI32, {1})});
@@ -121,6 +128,42 @@ Run any_run(std::size_t n) {
   }
   for (std::size_t i = 0; i < run.scale.size(); ++i) {
     run.scale[i] = static_cast<std::uint8_t>(80 + random_bits(5, 6, i) % 40);
+  }
+  return run;
+}
+
+/// Returns a run of blocks that differ in what is rare: their scales are those at the ends of what
+/// is written or of what is usual, or none, or larger than any that is written; codes and gradients
+/// are zeros, zeros of either sign, tiny, or huge, in all of the block or in single parameters.
+Run rare_run(std::size_t n) {
+  Run run = any_run(n);
+  constexpr std::uint8_t kScales[] = {0, 1, 28, 29, 52, 53, 100, 236, 237, 244, 245, 255};
+  constexpr float kGradients[] = {0.0f,   -0.0f,    1e-45f,  1e-38f,    -1e-30f,
+                                  1e-20f, 0x1p-45f, 1e-13f,  -0x1p-43f, 1e-6f,
+                                  -1.0f,  1e10f,    0x1p60f, 1e30f,     0x1.fp+126f};
+  for (std::size_t block = 0; block < run.scale.size() / 2; ++block) {
+    const auto pick = [&](std::uint64_t stream, std::size_t count, std::size_t i = 0) {
+      return static_cast<std::size_t>(random_bits(9, stream, 64 * block + i) % count);
+    };
+    run.scale[2 * block] = kScales[pick(1, std::size(kScales))];
+    run.scale[2 * block + 1] = kScales[pick(2, std::size(kScales))];
+    const bool ordinary = pick(3, 2) == 0;
+    if (ordinary) run.scale[2 * block] = run.scale[2 * block + 1] = 100;
+    for (std::size_t i = 0; i < 64 && 64 * block + i < n; ++i) {
+      const std::size_t at = 64 * block + i;
+      if (pick(4, 4) == 0) run.m[at] &= 0x80;
+      if (pick(5, 4) == 0 || pick(6, 9, i) == 0) run.v[at] = 0;
+      const float each = kGradients[pick(7, std::size(kGradients))];
+      const float single = kGradients[pick(8, std::size(kGradients), i)];
+      run.grad[at] = ordinary ? static_cast<float>(random_normal(9, 10, at) * 1e-3) : each;
+      if (pick(11, 3) == 0 && pick(12, 30, i) == 0) run.grad[at] = single;
+    }
+    if (run.scale[2 * block] == 0 && pick(13, 2) == 0) {
+      for (std::size_t i = 64 * block; i < std::min(64 * block + 64, n); ++i) {
+        run.m[i] = run.v[i] = 0;
+      }
+      run.scale[2 * block + 1] = 0;
+    }
   }
   return run;
 }
@@ -221,6 +264,64 @@ TEST_CASE("adamw with codes has the same bits on every instruction set for any i
     Run got = start;
     update(*simd, got, scalars);
     REQUIRE(differences(got, portable) == 0);
+  }
+}
+
+TEST_CASE("rare blocks of codes have the same bits on every instruction set", "[ops]") {
+  constexpr std::size_t kCount = 60021;
+  for (const bool split : {true, false}) {
+    for (const bool short_grad : {true, false}) {
+      Run start = rare_run(kCount);
+      start.split = split;
+      if (short_grad) {
+        for (const float g : start.grad) start.short_grad.emplace_back(g);
+      }
+      for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+        INFO(simd->name << (split ? ", split" : "") << (short_grad ? ", bf16 gradients" : ""));
+        Run portable = start;
+        Run got = start;
+        // Later updates have the blocks that earlier ones wrote.
+        for (int t = 1; t <= 3; ++t) {
+          AdamWScalars scalars{.lr = 1e-3, .rounding_seed = static_cast<std::uint64_t>(t)};
+          scalars.beta2 = t == 3 ? 0.9999 : 0.95;
+          scalars.correction1 = 1 - std::pow(scalars.beta1, t);
+          scalars.correction2 = 1 - std::pow(scalars.beta2, t);
+          scalars.grad_factor = t == 2 ? 0.37 : 1;
+          update(cpu::kPortable, portable, scalars);
+          update(*simd, got, scalars);
+          REQUIRE(differences(got, portable) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("divisions by corrections have the same bits on every instruction set", "[ops]") {
+  // What would show a quotient that is rounded wrongly: one next to the middle between two numbers.
+  // X / D is if 2^25 X is an odd multiple of D and a small remainder r. D is odd here.
+  constexpr std::int64_t kFirst = 1 << 23;
+  for (std::uint64_t pick = 0; pick < 200; ++pick) {
+    const auto d = static_cast<std::int64_t>(random_bits(3, 1, pick) % kFirst | 1) + kFirst;
+    Run start(128);
+    for (std::int64_t i = 0; i < 64; ++i) {
+      std::int64_t x = (i - 32 + d) % d;  // r, halved 25 times modulo D
+      for (int halving = 0; halving < 25; ++halving) x = (x % 2 == 0 ? x : x + d) / 2;
+      if (x < kFirst) x = d - x;
+      // The first update has m = g / 2; in the second block v decides, of which g is the root.
+      const auto mantissa = static_cast<float>(x) * 0x1p-24f;
+      start.grad[static_cast<std::size_t>(i)] = mantissa;
+      start.grad[static_cast<std::size_t>(64 + i)] = std::sqrt(mantissa);
+    }
+    AdamWScalars scalars{.lr = 1, .beta1 = 0.5, .beta2 = 0.5, .eps = 1e-8, .rounding_seed = 1};
+    scalars.correction1 = scalars.correction2 = static_cast<double>(d) * 0x1p-24;
+    Run portable = start;
+    update(cpu::kPortable, portable, scalars, 0, 128, 0);
+    for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+      INFO(simd->name << ", correction " << scalars.correction1);
+      Run got = start;
+      update(*simd, got, scalars, 0, 128, 0);
+      REQUIRE(differences(got, portable) == 0);
+    }
   }
 }
 
