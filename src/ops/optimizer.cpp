@@ -80,6 +80,11 @@ Accesses AdamW::accesses() const {
           {weight.bytes(), low.bytes(), m.bytes(), v.bytes(), scale.bytes(), nonfinite.bytes()}};
 }
 
+Cost AdamW::cost() const {
+  if (rare) return {.kind = CostKind::kRare};
+  return {.coded = m.dtype == kMomentCode ? m.elements() : 0};
+}
+
 void Momentum::check() const {
   const Checker c(kName);
   check_update(c, *this);

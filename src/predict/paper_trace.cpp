@@ -70,14 +70,21 @@ double tail_s(const Cost& cost, const Rates& r) {
   return kIdlePart * seconds(flops, product_tflops(cost.kind, r) / r.multiprocessors, 1e12);
 }
 
-/// Returns what work of many threads takes: its bytes or, of attention, what is computed with them.
+/// Returns what work of many threads takes: its bytes or, of attention and of updates with codes,
+/// what is computed with them.
 double host_s(const TraceRecord& record, const Rates& r) {
+  const Cost& cost = record.what.cost;
   const double share = operator_share(r, record.what.name).host;
   const double bytes_s =
       seconds(static_cast<double>(moved_bytes(record.what)), r.host_gbs * share, 1e9);
-  const double flops = record.what.cost.flops;
-  if (!(r.host_attention_flops > 0)) return bytes_s;
-  return std::max(bytes_s, seconds(flops, r.host_gbs * r.host_attention_flops, 1e9));
+  double computed_s = 0;
+  if (r.host_attention_flops > 0) {
+    computed_s = seconds(cost.flops, r.host_gbs * r.host_attention_flops, 1e9);
+  }
+  if (r.coded_gparams > 0) {
+    computed_s += seconds(static_cast<double>(cost.coded), r.coded_gparams, 1e9);
+  }
+  return std::max(bytes_s, computed_s);
 }
 
 /// Returns likewise what a collective asks for. All of them write the whole buffer they are about.

@@ -149,6 +149,16 @@ TEST_CASE("an operator that is recorded says what it touches and costs", "[ops]"
   CHECK(what.cost.flops == kAttention.cost().flops);
 }
 
+TEST_CASE("an update costs the parameters whose moments it codes", "[ops]") {
+  AdamW op;
+  op.m = shaped_view(DType::kBF16, {192});
+  CHECK(op.cost().coded == 0);
+  op.m = shaped_view(kMomentCode, {192});
+  CHECK(op.cost().coded == 192);
+  op.rare = true;
+  CHECK(op.cost().coded == 0);
+}
+
 TEST_CASE("attention with a window costs what its pairs cost", "[ops]") {
   CHECK(windowed_length(2048, 512) == (2048 * 2048 - 1536 * 1536) / 2048);
   CHECK(windowed_length(2048, 2048) == 2048);

@@ -110,7 +110,8 @@ std::vector<Case> cases() {
 }
 
 bool same(const Cost& a, const Cost& b) {
-  return a.kind == b.kind && a.flops == b.flops && a.bytes == b.bytes && a.extents == b.extents;
+  return a.kind == b.kind && a.flops == b.flops && a.bytes == b.bytes && a.extents == b.extents &&
+         a.coded == b.coded;
 }
 
 /// Returns the canonical trace. A dry run knows no data, so its tables of documents are as long as

@@ -217,6 +217,21 @@ TEST_CASE("attention on the host leaves more to copies in than updates do") {
   }
 }
 
+TEST_CASE("an update with codes takes the longer of its bytes and its parameters") {
+  Rates rates = second_rates();
+  rates.coded_gparams = 2;
+  Graph graph;
+  graph.host(1);
+  CHECK(near(graph.end_s(rates), 1));
+  graph.records()[0].what.cost.coded = 6'000'000'000;
+  CHECK(near(graph.end_s(rates), 3));
+  graph.records()[0].what.cost.coded = 1'000'000'000;
+  CHECK(near(graph.end_s(rates), 1));
+  graph.records()[0].lane = Lane::kCompute;  // a device is not held up by them
+  graph.records()[0].what.cost.coded = 6'000'000'000;
+  CHECK(near(graph.end_s(rates), 1));
+}
+
 TEST_CASE("host memory and copies take from each other") {
   Rates rates = second_rates();
   rates.host_under_copies = 0.5;

@@ -1,6 +1,7 @@
 // What a submission costs: the FLOPs of products and attention, the direction of a copy, the bytes
-// moved. Operators and lanes state it when they submit, the trace keeps it, and predictions and
-// reports read it. It follows from arguments alone, so it is the same on every backend.
+// moved, the parameters coded. Operators and lanes state it when they submit, the trace keeps it,
+// and predictions and reports read it. It follows from arguments alone, so it is the same on every
+// backend.
 #pragma once
 
 #include <array>
@@ -30,6 +31,7 @@ struct Cost {
   std::size_t bytes = 0;  ///< bytes moved; 0: all that it says it reads and writes
   /// m, n, k for products; tokens, tokens of a row, head dim for attention; zeros for the rest.
   std::array<std::int64_t, 3> extents{};
+  std::int64_t coded = 0;  ///< parameters whose moments become codes of 8 bits
 };
 
 }  // namespace strata

@@ -103,7 +103,7 @@ struct AdamW {
   bool rare = false;                  ///< `scalars` say in most steps that nothing is applied
   void check() const;
   [[nodiscard]] Accesses accesses() const;
-  [[nodiscard]] Cost cost() const { return {.kind = rare ? CostKind::kRare : CostKind::kMemory}; }
+  [[nodiscard]] Cost cost() const;
 };
 
 /// What an optimizer with one moment makes of a gradient.

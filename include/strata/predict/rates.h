@@ -52,6 +52,9 @@ struct Rates {
   double host_gbs = 0;                   ///< work of many threads: AdamW, sums, kPooled
   /// FLOPs of attention of single queries for each byte of host_gbs, where computing is the bound
   double host_attention_flops = 0;
+  /// Billions of parameters a second whose moments become codes of 8 bits on the host, where that
+  /// is the bound; 0: it never is.
+  double coded_gparams = 0;
   double task_gbs = 0;                        ///< other host tasks, of one thread
   double disk_gbs = 0;                        ///< tasks of the save lane; each disk has its own
   std::vector<OperatorShare> operators;       ///< those that are not near device_gbs or host_gbs
