@@ -27,6 +27,15 @@ void require_shape(const SafetensorsFile& file, const std::string& name,
                 "; the adapter is for another model");
 }
 
+/// Adds the names that PEFT gives a module that is trained whole. Where the vocabulary grew, its
+/// save also has what its wrapper holds of embedding and head: the trained tensor once more, and
+/// the one whose place it took. PEFT reads neither.
+void add_names(std::string_view tensor, std::set<std::string, std::less<>>& known) {
+  known.insert(peft_name(tensor));
+  known.insert(peft_name(tensor, "modules_to_save"));
+  known.insert(peft_name(tensor, "original_module"));
+}
+
 /// Throws IoError if the files also have a head, as PEFT writes it, that is not the embedding.
 void require_tied(const AdapterFiles& files) {
   const std::string head = peft_name(kHeadName);
@@ -51,25 +60,26 @@ const SafetensorsFile& file_with(const AdapterFiles& files, const std::string& n
 }
 
 void require_adapters(const AdapterFiles& files, const ModelLayout& layout) {
-  std::set<std::string, std::less<>> used;
+  std::set<std::string, std::less<>> known;
   for (const Block& block : layout.blocks) {
     if (!block.is_beside_base()) continue;
     for (const Segment& segment : block.segments) {
       for (const SourceTensor& source : segment.sources) {
         const std::string name = adapter_tensor(block, source);
         require_shape(file_with(files, name), name, segment.shape_of(source));
-        used.insert(name);
+        known.insert(name);
+        if (block.whole) add_names(source.name, known);
       }
     }
   }
   const BlockId embedding = layout.units[layout.embedding()].blocks.front();
   if (layout.blocks[embedding].whole && layout.gradient_sources(embedding) > 1) {
     require_tied(files);
-    used.insert(peft_name(kHeadName));
+    add_names(kHeadName, known);
   }
   for (const SafetensorsFile& file : files) {
     for (const std::string& name : file.tensors()) {
-      if (used.contains(name)) continue;
+      if (known.contains(name)) continue;
       throw IoError(file.path().string() + ": tensor " + printable_name(shortened(name)) +
                     " is of no adapter that the config names for this model, so that the model "
                     "would be another one than was trained");

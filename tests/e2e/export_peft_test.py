@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Trains adapters in f32, exports them, and has PEFT itself read them over the model that they are for, with rows for
-more tokens where the run has them: a text must have the loss that strata finds for the run. What strata exports with the adapters added must have it as well.
+more tokens where the run has them: a text must have the loss that strata finds for the run. What strata exports with
+the adapters added must have it as well. Then PEFT adds tokens to a model and saves adapters with embedding and head,
+and a run that begins with that folder, and learns nothing, must export what has PEFT's loss.
 
   export_peft_test.py STRATA CONFIGS    exit code 77 if there is no PEFT
 """
@@ -13,13 +15,14 @@ from pathlib import Path
 
 try:
     import torch
-    from peft import PeftModel
+    from peft import LoraConfig, PeftModel, get_peft_model
     from transformers import AutoModelForCausalLM
 except ImportError:
     print("skipped: this Python has no PEFT (pip install torch transformers peft, and -DSTRATA_PYTHON=PYTHON)")
     sys.exit(77)
 
 TEXT = "".join(f"line {i} of a text: some words, and {i * i} others\n" for i in range(8))
+ROWS = 300  # where tokens were added; the models have 257
 CASES = {
     "plain": ["adapter.rank=3", "adapter.alpha=6"],
     "patterns": [
@@ -33,7 +36,7 @@ CASES = {
     ],
     "whole": ["adapter.rank=3", 'adapter.modules_to_save=["embed_tokens","lm_head"]'],
     "norm": ["adapter.rank=3", 'adapter.modules_to_save=["norm"]'],
-    "rows": ["adapter.rank=3", 'adapter.modules_to_save=["embed_tokens","lm_head"]', "model.vocab_size=300"],
+    "rows": ["adapter.rank=3", 'adapter.modules_to_save=["embed_tokens","lm_head"]', f"model.vocab_size={ROWS}"],
     "tied": ["adapter.rank=3", 'adapter.modules_to_save=["lm_head"]'],
 }
 
@@ -46,6 +49,23 @@ def loss(model):
 
 def base_of(folder):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+
+
+def save_grown(folder, to, tied):
+    """Saves adapters for a model with more tokens, which are not 0, and returns the loss that they have."""
+    model = base_of(folder)
+    model.resize_token_embeddings(ROWS)
+    modules = ["embed_tokens"] if tied else ["embed_tokens", "lm_head"]
+    options = LoraConfig(r=3, target_modules=["q_proj"], modules_to_save=modules, ensure_weight_tying=tied,
+                         task_type="CAUSAL_LM")
+    model = get_peft_model(model, options)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for leaf in model.parameters():
+            if leaf.requires_grad:
+                leaf.add_(0.1 * torch.randn_like(leaf))
+    model.save_pretrained(to)
+    return loss(model)
 
 
 def check(strata, configs, scratch):
@@ -86,6 +106,14 @@ def check(strata, configs, scratch):
         assert abs(base - peft) > 1e-3
         for value in found.values():
             assert abs(value - peft) < 1e-5 * peft, name
+    for name, tied in (("base", False), ("tied-base", True)):
+        peft = save_grown(scratch / name, scratch / f"{name}-grown", tied)
+        train(f"{name}-on", f"model.path={scratch / name}", f"model.vocab_size={ROWS}",
+              f"adapter.path={scratch / name}-grown", "optimizer.lr=0")
+        run("export", f"{scratch / name}-on", f"{scratch / name}-merged", "--dtype", "f32")
+        merged = loss(base_of(f"{scratch / name}-merged"))
+        print(f"{name} with more tokens: PEFT {peft:.6f}, merged {merged:.6f}")
+        assert abs(merged - peft) < 1e-5 * peft, name
 
 
 torch.set_num_threads(1)

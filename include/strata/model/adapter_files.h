@@ -18,8 +18,9 @@ using AdapterFiles = std::deque<SafetensorsFile>;
 [[nodiscard]] const SafetensorsFile& file_with(const AdapterFiles& files, const std::string& name);
 
 /// Throws IoError unless the files have all tensors of the adapters of a layout, and of what is
-/// trained beside them, in their shapes, and no others but a tied head that is the embedding: it
-/// names a tensor that is missing, has another shape, or is of no adapter.
+/// trained beside them, in their shapes, and no others but a tied head that is the embedding, and
+/// what PEFT saves twice where the vocabulary grew: it names a tensor that is missing, has another
+/// shape, or is of no adapter.
 void require_adapters(const AdapterFiles& files, const ModelLayout& layout);
 
 }  // namespace strata
