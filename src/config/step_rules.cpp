@@ -152,8 +152,8 @@ void check_muon(const RunConfig& c, ConfigProblems& problems) {
   if (o.kind != OptimizerKind::kMuon) return;
   Rules r(problems, "optimizer");
   r.refuse_if(c.adapter.has_value(), "kind",
-              "\"muon\" leaves adapters to AdamW, and the run trains nothing else; set it to "
-              "\"adamw\"");
+              "\"muon\" leaves adapters and adapter.modules_to_save to AdamW, and the run trains "
+              "nothing else; set it to \"adamw\"");
   r.refuse_if(o.timing != UpdateTiming::kBeforeUse, "timing",
               "must be \"before_use\" with optimizer.kind \"muon\", which updates once the step "
               "is decided; leave it out, or set the kind to \"adamw\"");

@@ -327,7 +327,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "optimizer.muon_momentum: must be in [0, 1)"},
       {{"optimizer.kind=muon", "optimizer.moment_dtype=8bit"}, "optimizer.moment_dtype: 8bit is"},
       {{"optimizer.kind=muon", R"(adapter.targets=["q_proj"])"},
-       "optimizer.kind: \"muon\" leaves adapters to AdamW"},
+       "optimizer.kind: \"muon\" leaves adapters and adapter.modules_to_save to AdamW"},
       {{"optimizer.kind=muon", "optimizer.timing=on_arrival"},
        "optimizer.timing: must be \"before_use\" with optimizer.kind \"muon\""},
       {{"optimizer.kind=muon", "optimizer.interleave=0.5"}, "optimizer.interleave: must be 0 with"},
