@@ -63,7 +63,7 @@ Finding examine_model(const RunConfig& config) {
     const std::string unused = check_weights(start.files, layout);
     require_shapes(start.files, layout);
     if (!start.resized.empty()) finding.found += "; " + start.resized;
-    static_cast<void>(open_start_adapter(config, make_layout(config.spec())));
+    check_start_adapter(config, make_layout(config.spec()));
     if (!unused.empty()) warn(finding, unused);
   });
 }

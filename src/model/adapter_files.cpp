@@ -36,17 +36,11 @@ void add_names(std::string_view tensor, std::set<std::string, std::less<>>& know
   known.insert(peft_name(tensor, "original_module"));
 }
 
-/// Throws IoError if the files also have a head, as PEFT writes it, that is not the embedding.
-void require_tied(const AdapterFiles& files) {
-  const std::string head = peft_name(kHeadName);
-  const std::string embedding = peft_name(kEmbeddingName);
-  for (const SafetensorsFile& file : files) {
-    if (!file.contains(head)) continue;
-    if (same_values(file, head, file_with(files, embedding), embedding)) continue;
-    throw IoError(file.path().string() + ": tensor " + head + " differs from " + embedding +
-                  ", but they are one of this model (tie_word_embeddings); train with "
-                  "ensure_weight_tying");
-  }
+/// Returns whether an embedding is trained whole that is also the head, of which PEFT's files have
+/// both.
+bool trains_tied_head(const ModelLayout& layout) {
+  const BlockId embedding = layout.units[layout.embedding()].blocks.front();
+  return layout.blocks[embedding].whole && layout.gradient_sources(embedding) > 1;
 }
 
 }  // namespace
@@ -72,11 +66,7 @@ void require_adapters(const AdapterFiles& files, const ModelLayout& layout) {
       }
     }
   }
-  const BlockId embedding = layout.units[layout.embedding()].blocks.front();
-  if (layout.blocks[embedding].whole && layout.gradient_sources(embedding) > 1) {
-    require_tied(files);
-    add_names(kHeadName, known);
-  }
+  if (trains_tied_head(layout)) add_names(kHeadName, known);
   for (const SafetensorsFile& file : files) {
     for (const std::string& name : file.tensors()) {
       if (known.contains(name)) continue;
@@ -84,6 +74,19 @@ void require_adapters(const AdapterFiles& files, const ModelLayout& layout) {
                     " is of no adapter that the config names for this model, so that the model "
                     "would be another one than was trained");
     }
+  }
+}
+
+void require_one_embedding(const AdapterFiles& files, const ModelLayout& layout) {
+  if (!trains_tied_head(layout)) return;
+  const std::string head = peft_name(kHeadName);
+  const std::string embedding = peft_name(kEmbeddingName);
+  for (const SafetensorsFile& file : files) {
+    if (!file.contains(head)) continue;
+    if (same_values(file, head, file_with(files, embedding), embedding)) continue;
+    throw IoError(file.path().string() + ": tensor " + head + " differs from " + embedding +
+                  ", but they are one of this model (tie_word_embeddings); train with "
+                  "ensure_weight_tying");
   }
 }
 

@@ -30,6 +30,7 @@ MergedWeights::MergedWeights(SafetensorsDirectory weights) : weights_(std::move(
 void MergedWeights::add(const AdapterFiles& files, const ModelSpec& spec) {
   const ModelLayout layout = make_layout(spec);
   require_adapters(files, layout);
+  require_one_embedding(files, layout);
   for (const Block& block : layout.blocks) {
     if (!block.whole) continue;
     for (const Segment& segment : block.segments) {

@@ -106,6 +106,10 @@ FoundAdapter find_start_adapter(const RunConfig& config) {
   return find_named_adapter(path, kStartKey).found;
 }
 
+void check_start_adapter(const RunConfig& config, const ModelLayout& layout) {
+  require_one_embedding(open_start_adapter(config, layout), layout);
+}
+
 AdapterFiles open_start_adapter(const RunConfig& config, const ModelLayout& layout) {
   if (!config.adapter || config.adapter->path.empty()) return {};
   const NamedAdapter named = find_named_adapter(config.adapter->path, kStartKey);

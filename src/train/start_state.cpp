@@ -96,7 +96,7 @@ void check_start_weights(const RunConfig& config, const SessionHooks& hooks, con
   const ModelLayout layout = make_layout(spec);
   const std::string unused = check_weights(SafetensorsDirectory(config.model.path), layout);
   if (!unused.empty() && ranks.rank() == 0) log::warn("{}", unused);
-  if (!resumes(hooks)) static_cast<void>(open_start_adapter(config, layout));
+  if (!resumes(hooks)) check_start_adapter(config, layout);
 }
 
 void set_start_state(const RunConfig& config, const SessionHooks& hooks, TrainingEngine& engine,

@@ -57,6 +57,7 @@ std::string said_of(const std::vector<SavedTensor>& more, const std::vector<std:
   add_adapters(spec, {.rank = 2, .targets = {"q_proj"}, .layers = {1}, .modules_to_save = modules});
   try {
     require_adapters(files, make_layout(spec));
+    require_one_embedding(files, make_layout(spec));
   } catch (const IoError& error) {
     return error.what();
   }

@@ -38,6 +38,9 @@ void add_named_adapter(const std::filesystem::path& path, const LlamaConfig& mod
 /// Returns what adapter.path names, for load_run_config(). Throws as find_named_adapter() does.
 [[nodiscard]] FoundAdapter find_start_adapter(const RunConfig& config);
 
+/// Throws as open_start_adapter() does, and IoError for a tied head that is not the embedding.
+void check_start_adapter(const RunConfig& config, const ModelLayout& layout);
+
 /// Opens the files that a run begins with by adapter.path; none if it is empty. Throws ConfigError
 /// and IoError if they cannot be read, if they are not the adapters of `layout`, or a checkpoint's
 /// are for other weights than those of model.path.
