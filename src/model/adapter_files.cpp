@@ -18,13 +18,24 @@
 namespace strata {
 namespace {
 
+/// Returns what a shape that is not the expected one says of the adapter.
+std::string reason(const std::string& name, const std::vector<std::int64_t>& found,
+                   const std::vector<std::int64_t>& expected) {
+  const bool has_rows_of_tokens = name == peft_name(kEmbeddingName) || name == peft_name(kHeadName);
+  const bool grown =
+      has_rows_of_tokens && found.size() == 2 && found[1] == expected[1] && found[0] > expected[0];
+  if (!grown) return "the adapter is for another model";
+  return "it was trained after tokens were added: go on training with model.vocab_size = " +
+         std::to_string(found[0]) + ", or name a model with as many rows";
+}
+
 void require_shape(const SafetensorsFile& file, const std::string& name,
                    const std::vector<std::int64_t>& expected) {
   const std::vector<std::int64_t>& found = file.info(name).shape;
   if (found == expected) return;
   throw IoError(file.path().string() + ": tensor " + name + " has shape " + shape_text(found) +
-                ", and the model and the adapter's config ask for " + shape_text(expected) +
-                "; the adapter is for another model");
+                ", and the model and the adapter's config ask for " + shape_text(expected) + "; " +
+                reason(name, found, expected));
 }
 
 /// Adds the names that PEFT gives a module that is trained whole. Where the vocabulary grew, its

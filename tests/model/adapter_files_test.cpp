@@ -94,6 +94,17 @@ TEST_CASE("a matrix that PEFT saves and the config trains nowhere is refused") {
              ContainsSubstring("tensor " + kHead + ".original_module.weight is of no adapter"));
 }
 
+TEST_CASE("an adapter for more tokens than the model has is told from one for another model") {
+  const auto said_of_head = [](std::int64_t rows, std::int64_t width) {
+    return said_of({{kHead + ".weight", {rows, width}}}, {"lm_head"}, false);
+  };
+  CHECK_THAT(said_of_head(70, kWidth), ContainsSubstring("[70, 20]") &&
+                                           ContainsSubstring("[61, 20]") &&
+                                           ContainsSubstring("model.vocab_size = 70"));
+  CHECK_THAT(said_of_head(60, kWidth), ContainsSubstring("is for another model"));
+  CHECK_THAT(said_of_head(70, 24), ContainsSubstring("is for another model"));
+}
+
 TEST_CASE("what PEFT saves of a module beside its weight does not stand for it") {
   const std::vector<SavedTensor> wrapper{{kHead + ".modules_to_save.weight"}};
   CHECK_THAT(said_of(wrapper, {"lm_head"}, false),
