@@ -23,6 +23,7 @@
 #include "strata/base/random.h"
 #include "strata/config/assignments.h"
 #include "strata/model/families.h"
+#include "strata/model/peft_config.h"
 
 namespace strata {
 
@@ -48,11 +49,15 @@ void compare_with_model(const LlamaConfig& loaded, const LlamaConfig& given,
 }
 
 /// The same for the keys of adapters. The format of the base and dropout are not theirs, but those
-/// of who trains them.
+/// of who trains them. Modules of the model that are trained whole have several names.
 void compare_with_adapter(const FoundAdapter& found, const AdapterConfig& given,
-                          ConfigProblems& problems) {
+                          const ModelSpec& spec, ConfigProblems& problems) {
   for (const std::string& key : differing_fields(found.config, given)) {
     if (key == "path" || key == "base_format" || key == "dropout") continue;
+    if (key == "modules_to_save" && peft_modules(spec, found.config.modules_to_save) ==
+                                        peft_modules(spec, given.modules_to_save)) {
+      continue;
+    }
     problems.add("adapter." + key, "differs from " + found.source + "; leave it out");
   }
 }
@@ -74,7 +79,7 @@ RunConfig read_with_folders(const RunConfig& read, const std::string& path, std:
   config.model.path = path;
   ConfigProblems problems;
   compare_with_model(loaded, config.model.llama, file, problems);
-  if (adapter) compare_with_adapter(*adapter, *config.adapter, problems);
+  if (adapter) compare_with_adapter(*adapter, *config.adapter, spec_of(loaded), problems);
   problems.throw_if_any(source);
   if (!adapter) return config;
   config.adapter->path = adapter->folder.string();

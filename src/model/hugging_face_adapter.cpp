@@ -66,12 +66,12 @@ std::vector<std::string> adapted_names(const ModelSpec& spec) {
   return names;
 }
 
-/// Returns the names of the modules that are trained whole, or null if there are none. That of the
-/// norm is the full one, since PEFT takes all modules that end like a name.
-OrderedJson whole_names(const ModelSpec& spec) {
-  OrderedJson names;
-  if (spec.whole.embedding) names.push_back("embed_tokens");
-  if (spec.whole.projection) names.push_back("lm_head");
+/// Returns the names of the modules that are trained whole. That of the norm is the full one, since
+/// PEFT takes all modules that end like a name.
+std::vector<std::string> whole_names(const ModelSpec& spec) {
+  std::vector<std::string> names;
+  if (spec.whole.embedding) names.emplace_back("embed_tokens");
+  if (spec.whole.projection) names.emplace_back("lm_head");
   if (spec.whole.final_norm) {
     names.push_back(spec.final_norm.substr(0, spec.final_norm.size() - kWeight.size()));
   }
@@ -274,11 +274,17 @@ std::string peft_name(std::string_view tensor, std::string_view matrix) {
 
 std::string peft_name(std::string_view tensor) { return "base_model.model." + std::string(tensor); }
 
+std::vector<std::string> peft_modules(ModelSpec spec, const std::vector<std::string>& modules) {
+  add_adapters(spec, {.modules_to_save = modules});
+  return whole_names(spec);
+}
+
 std::string peft_config_text(const AdapterConfig& config, const ModelSpec& spec,
                              const std::string& base) {
   const bool takes_all = config.targets.front() == AdapterConfig::kAllLinear;
   OrderedJson layers;
   for (const double layer : config.layers) layers.push_back(number(layer));
+  const std::vector<std::string> modules = whole_names(spec);
   OrderedJson json{{"alpha_pattern", pattern(config.alpha_pattern)},
                    {"base_model_name_or_path", base.empty() ? OrderedJson() : OrderedJson(base)},
                    {"bias", "none"},
@@ -288,7 +294,7 @@ std::string peft_config_text(const AdapterConfig& config, const ModelSpec& spec,
                    {"layers_to_transform", layers},
                    {"lora_alpha", number(config.alpha)},
                    {"lora_dropout", config.dropout},
-                   {"modules_to_save", whole_names(spec)},
+                   {"modules_to_save", modules.empty() ? OrderedJson() : OrderedJson(modules)},
                    {"peft_type", "LORA"},
                    {"r", config.rank},
                    {"rank_pattern", pattern(config.rank_pattern)},

@@ -16,6 +16,8 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/launch/rank_agreement.h"
+#include "strata/model/families.h"
+#include "strata/model/peft_config.h"
 #include "train/resume_keys.h"
 
 namespace strata {
@@ -125,14 +127,19 @@ std::string read_by_all(const Files& files, const fs::path& folder, Ranks& ranks
 }
 
 /// Returns a config whose values say what they stand for, where a key that is not given, or is
-/// "auto", stands for one that follows from other keys.
-RunConfig spelled_out(RunConfig config) {
+/// "auto", stands for one that follows from other keys, and where modules of the model have several
+/// names.
+RunConfig spelled_out(RunConfig config, const ModelSpec& spec) {
   config.optimizer.gradient_dtype = config.gradient_dtype();
   LlamaConfig& model = config.model.llama;
   model.num_key_value_heads = model.kv_heads();
   model.head_dim = model.head_size();
   const bool scaled = model.rope_scaling && model.rope_scaling->rope_type != RopeType::kDefault;
   if (!scaled) model.rope_scaling = RopeScaling{};  // so that its keys are there to be compared
+  if (config.adapter) {
+    std::vector<std::string>& modules = config.adapter->modules_to_save;
+    modules = peft_modules(spec, modules);
+  }
   return config;
 }
 
@@ -222,8 +229,10 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
   require_adapters_alike(config, checkpoint);
   const std::string source = (checkpoint.folder / kManifestName).string();
   const RunConfig before = parse_run_config(checkpoint.manifest.config, source);
+  const ModelSpec spec = spec_of(config.model.llama);
   std::map<std::string, std::string, std::less<>> old;
-  for (const FieldText& field : field_texts(spelled_out(before))) old[field.path] = field.value;
+  for (const FieldText& field : field_texts(spelled_out(before, spec)))
+    old[field.path] = field.value;
   const bool names_count =
       !checkpoint.manifest.data.contents || !are_mixed_alike(before.data.train, config.data.train);
   /// Returns whether another value of a key that is given changes the numbers.
@@ -244,7 +253,7 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
   };
   std::vector<std::string> lines;
   std::string refused;
-  for (const FieldText& field : field_texts(spelled_out(config))) {
+  for (const FieldText& field : field_texts(spelled_out(config, spec))) {
     const auto was = old.find(field.path);
     if (was == old.end() || was->second == field.value) continue;
     const KeyEffect effect = effect_of(field.path);

@@ -640,6 +640,16 @@ TEST_CASE("what adapters are comes from adapter.path and must not be contradicte
   CHECK(adapter.targets == std::vector{"q_proj"s});
   CHECK(adapter.layers == std::vector{1.0});
   CHECK(load({"adapter.base_format=int8"}).adapter->base_format == strata::Form::kInt8);
+  found.config.modules_to_save = {"model.norm", "lm_head"};
+  const auto modules = [](const std::string& names) {
+    return std::vector{"adapter.modules_to_save=" + names};
+  };
+  CHECK(load({}).adapter->modules_to_save == found.config.modules_to_save);
+  CHECK_NOTHROW(load(modules(R"(["lm_head", "norm", "norm"])")));
+  CHECK_THROWS_WITH(load(modules(R"(["norm"])")),
+                    ContainsSubstring("adapter.modules_to_save: differs from manifest"));
+  CHECK_THROWS_WITH(load(modules(R"(["norms"])")),
+                    ContainsSubstring("\"norms\" is no module that can be trained whole"));
   CHECK_THROWS_WITH(load({"adapter.rank=4", "adapter.layers=[0]"}),
                     ContainsSubstring("adapter.rank: differs from manifest; leave it out") &&
                         ContainsSubstring("adapter.layers: differs"));

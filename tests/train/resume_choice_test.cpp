@@ -417,6 +417,18 @@ TEST_CASE("adapters go on as adapters of the same shapes, and whole models as wh
   CHECK_THAT(complaint(adapters, more), ContainsSubstring("adapter.modules_to_save: was"));
 }
 
+TEST_CASE("adapters go on where other names mean the same modules that are trained whole") {
+  RunConfig before = tiny_config();
+  before.adapter = AdapterConfig{.modules_to_save = {"lm_head", "norm"}};
+  RunConfig now = before;
+  now.adapter->modules_to_save = {"model.norm", "lm_head", "lm_head"};
+  CHECK(complaint(before, now) == "");
+  now.adapter->modules_to_save.emplace_back("embed_tokens");
+  CHECK_THAT(complaint(before, now), ContainsSubstring("adapter.modules_to_save: was"));
+  for (RunConfig* config : {&before, &now}) config->model.llama.tie_word_embeddings = true;
+  CHECK(complaint(before, now) == "");
+}
+
 TEST_CASE(
     "another optimizer is refused and cannot be allowed, as its moments mean something else") {
   const RunConfig before = tiny_config();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/model/adapters.h"
 #include "strata/model/spec.h"
@@ -22,6 +23,12 @@ inline constexpr std::string_view kPeftWeightsName = "adapter_model.safetensors"
 
 /// Returns the name that PEFT gives to a tensor of a module that is trained whole.
 [[nodiscard]] std::string peft_name(std::string_view tensor);
+
+/// Returns the names that a folder has for the modules that modules_to_save of a config names, so
+/// that names which mean the same modules of a model are the same. Throws ConfigError that names
+/// one which means none.
+[[nodiscard]] std::vector<std::string> peft_modules(ModelSpec spec,
+                                                    const std::vector<std::string>& modules);
 
 /// Reads adapter_config.json. Throws IoError if the file cannot be read, and ConfigError that names
 /// every key by which the adapters would be other ones than strata computes, and values that are
