@@ -67,6 +67,18 @@ void load_checkpoint(const CheckpointPlace& place, const std::function<void()>& 
 /// Returns whether the run goes on from a checkpoint.
 bool resumes(const SessionHooks& hooks) { return hooks.checkpoints && hooks.checkpoints->resume; }
 
+/// Returns what is added to what is said of rows for more tokens: where adapters are trained, which
+/// of them are not.
+std::string rows_that_stay(const ModelSpec& spec) {
+  if (!spec.adapted()) return "";
+  std::string modules = spec.whole.embedding ? "" : "embed_tokens";
+  if (!spec.tied() && !spec.whole.projection) {
+    modules += modules.empty() ? "lm_head" : " and lm_head";
+  }
+  if (modules.empty()) return "";
+  return "; adapter.modules_to_save lacks " + modules + ", whose new rows stay so";
+}
+
 /// Draws weights, or reads those of model.path. Adapters are drawn, unless `adapters` has them.
 void set_start_weights(const RunConfig& config, const AdapterFiles& adapters, TrainingState& state,
                        ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
@@ -79,10 +91,7 @@ void set_start_weights(const RunConfig& config, const AdapterFiles& adapters, Tr
   work.begin("reading weights", {.total = state.weight_bytes()});
   const StartWeights start = open_start_weights(config.model);
   if (!start.resized.empty() && ranks.rank() == 0) {
-    const bool stay = config.adapter && config.adapter->modules_to_save.empty();
-    log::info(
-        "{}{}", start.resized,
-        stay ? "; they stay so unless adapter.modules_to_save names embed_tokens and lm_head" : "");
+    log::info("{}{}", start.resized, rows_that_stay(config.spec()));
   }
   state.load(start.files, pool, &work,
              {.seed = seed, .files = adapters.empty() ? nullptr : &adapters});

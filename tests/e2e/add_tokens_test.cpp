@@ -164,6 +164,26 @@ TEST_CASE("rows of added tokens are trained whole beside adapters, and exports h
   ended_well(folder, train_still(folder, "on", more + "--set adapter.path=" + (folder / "peft")));
 }
 
+TEST_CASE("a run says which rows of added tokens adapters leave as they are") {
+  const bool tied = GENERATE(true, false);
+  CAPTURE(tied);
+  const Folder folder;
+  prepare(folder, tied);
+  const auto said = [&](const std::string& modules) {
+    return ended_well(folder, train_still(folder, "tuned",
+                                          with_rows(folder) + "--overwrite --set adapter.rank=2 " +
+                                              "--set 'adapter.modules_to_save=[" + modules + "]'"))
+        .text;
+  };
+  const std::string lacks = "others; adapter.modules_to_save lacks ";
+  const std::string both = tied ? "embed_tokens, whose" : "embed_tokens and lm_head, whose";
+  CHECK_THAT(said(""), ContainsSubstring(lacks + both));
+  CHECK_THAT(said("\"norm\""), ContainsSubstring(lacks + both));
+  const std::string one = said("\"embed_tokens\"");
+  CHECK((one.find(lacks + "lm_head, whose new rows stay so") != one.npos) == !tied);
+  CHECK((one.find(lacks) != one.npos) == !tied);
+}
+
 TEST_CASE("a vocabulary changes only where the config says so, and not across a resume") {
   const Folder folder;
   prepare(folder, false);
