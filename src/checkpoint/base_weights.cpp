@@ -14,12 +14,14 @@
 
 namespace strata {
 
-std::uint64_t hash_of_base(const SafetensorsDirectory& files, const ModelLayout& layout) {
+std::uint64_t hash_of_base(const SafetensorsDirectory& files, const ModelLayout& layout,
+                           Form form) {
   constexpr std::int64_t kValues = 256;
   std::uint64_t hash = 0;
   const auto add = [&hash](std::span<const std::byte> bytes) { hash = mix64(hash ^ xxh3(bytes)); };
   for (const Block& block : layout.blocks) {
     if (block.adapter) continue;
+    const bool in_nf4 = form == Form::kNf4 && block.kind == UnitKind::kLayer;
     for (const Segment& segment : block.segments) {
       for (const SourceTensor& source : segment.sources) {
         const std::vector<std::int64_t> shape = segment.shape_of(source);
@@ -29,6 +31,8 @@ std::uint64_t hash_of_base(const SafetensorsDirectory& files, const ModelLayout&
         add(std::as_bytes(std::span(source.name)));
         add(std::as_bytes(std::span(shape)));
         add(std::as_bytes(std::span(values)));
+        const StoredNf4* const stored = in_nf4 ? files.in_4_bits(source.name) : nullptr;
+        if (stored != nullptr && stored->has_parts()) add(std::as_bytes(std::span("codes")));
       }
     }
   }

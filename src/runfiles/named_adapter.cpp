@@ -90,7 +90,8 @@ void add_named_adapter(const fs::path& path, const LlamaConfig& model, MergedWei
   if (named.base) {
     const ModelLayout layout = make_layout(spec_of(model));
     require_shapes(weights.files(), layout);
-    require_base(named, hash_of_base(weights.files(), layout), kOption);
+    const Form form = named.found.config.base_format;
+    require_base(named, hash_of_base(weights.files(), layout, form), kOption);
   }
   weights.add(open_files(named), adapted(model, named.found));
 }
@@ -116,7 +117,8 @@ AdapterFiles open_start_adapter(const RunConfig& config, const ModelLayout& layo
   AdapterFiles files = open_files(named);
   require_adapters(files, layout);
   if (named.base) {
-    require_base(named, base_weights_of(config).value_or(BaseWeights()).hash, kStartKey);
+    const Form form = named.found.config.base_format;
+    require_base(named, base_weights_in(form, config.model).hash, kStartKey);
   }
   return files;
 }

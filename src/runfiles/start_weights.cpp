@@ -29,13 +29,17 @@ StartWeights open_start_weights(const ModelSection& model) {
   return start;
 }
 
+BaseWeights base_weights_in(Form form, const ModelSection& model) {
+  if (model.path.empty()) return {};
+  return {.folder = model.path,
+          .hash = hash_of_base(open_start_weights(model).files, make_layout(spec_of(model.llama)),
+                               form)};
+}
+
 std::optional<BaseWeights> base_weights_of(const RunConfig& config) {
   const bool stored = config.train.reference == ReferenceFrom::kStored;
   if (!config.adapter && !stored) return std::nullopt;
-  if (config.model.path.empty()) return BaseWeights();
-  return BaseWeights{.folder = config.model.path,
-                     .hash = hash_of_base(open_start_weights(config.model).files,
-                                          make_layout(spec_of(config.model.llama)))};
+  return base_weights_in(config.adapter ? config.adapter->base_format : Form::kPlain, config.model);
 }
 
 }  // namespace strata

@@ -37,11 +37,11 @@ void require_there(const fs::path& checkpoint, const BaseWeights& base) {
                     "started, or bring the model back");
 }
 
-/// Throws ConfigError if the weights of the folder are not those that a run has seen.
+/// Throws ConfigError if the weights of the folder are not those that a run has seen in this form.
 void require_unchanged(const fs::path& checkpoint, const BaseWeights& base,
-                       const SafetensorsDirectory& weights, const ModelLayout& layout) {
+                       const SafetensorsDirectory& weights, const ModelLayout& layout, Form form) {
   require_shapes(weights, layout);
-  if (hash_of_base(weights, layout) == base.hash) return;
+  if (hash_of_base(weights, layout, form) == base.hash) return;
   throw ConfigError(checkpoint.string() + ": its adapters were trained for other weights than " +
                     base.folder + " has now; bring those back");
 }
@@ -82,7 +82,8 @@ MergedWeights merged_weights_of(const FoundCheckpoint& checkpoint, const Trained
   require_there(checkpoint.folder, trained.base);
   StartWeights start =
       open_start_weights({.path = trained.base.folder, .tokenizer = {}, .llama = model});
-  require_unchanged(checkpoint.folder, trained.base, start.files, make_layout(spec_of(model)));
+  require_unchanged(checkpoint.folder, trained.base, start.files, make_layout(spec_of(model)),
+                    trained.config.base_format);
   MergedWeights weights(std::move(start.files));
   AdapterFiles files;
   for (const fs::path& path : adapter_paths(checkpoint)) files.emplace_back(path);

@@ -91,7 +91,8 @@ void Session::open_data(const ModelSpec& spec, WorkProgress& work) {
   fail_together(ranks_, [&] {
     if (config_.run.sample_every > 0) samples_.emplace(config_);
     std::optional<BaseWeights> started_from;
-    if (hooks_.checkpoints && hooks_.checkpoints->resume) {
+    // Adapters need their model still, and its hash there depends on the form of its weights.
+    if (hooks_.checkpoints && hooks_.checkpoints->resume && !config_.adapter) {
       started_from = hooks_.checkpoints->resume->manifest.base;
     }
     data_ = std::make_unique<SessionData>(config_,

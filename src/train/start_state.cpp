@@ -79,6 +79,13 @@ std::string rows_that_stay(const ModelSpec& spec) {
   return "; adapter.modules_to_save lacks " + modules + ", whose new rows stay so";
 }
 
+/// Returns the form that layers had under the adapters of a checkpoint; that of the run may differ.
+Form saved_form(const FoundCheckpoint& checkpoint) {
+  const RunConfig saved =
+      parse_run_config(checkpoint.manifest.config, (checkpoint.folder / kManifestName).string());
+  return saved.adapter.value_or(AdapterConfig()).base_format;
+}
+
 /// Draws weights, or reads those of model.path. Adapters are drawn, unless `adapters` has them.
 void set_start_weights(const RunConfig& config, const AdapterFiles& adapters, TrainingState& state,
                        ThreadPool& pool, Ranks& ranks, WorkProgress& work) {
@@ -116,8 +123,9 @@ void set_start_state(const RunConfig& config, const SessionHooks& hooks, Trainin
   }
   if (config.adapter) {
     set_start_weights(config, {}, engine.state(), pool, ranks, work);
-    require_same_base(hooks.checkpoints->resume->manifest.base.value_or(BaseWeights()),
-                      base_weights_of(config).value_or(BaseWeights()));
+    const FoundCheckpoint& from = *hooks.checkpoints->resume;
+    require_same_base(from.manifest.base.value_or(BaseWeights()),
+                      base_weights_in(saved_form(from), config.model));
   }
   work.begin("verifying the checkpoint");
   load_checkpoint(*hooks.checkpoints, hooks.may_end, engine, pool, ranks, work);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "e2e/lines.h"
@@ -90,6 +91,29 @@ TEST_CASE("runs and evaluations of a model in 4 bits are those of its weights in
   CHECK(evaluated(kPacked, "") == evaluated(plain, ""));
   const std::string with = " --adapter " + (folder / "peft");
   CHECK(evaluated(kPacked, with) == evaluated(plain, with));
+}
+
+TEST_CASE("adapters over the codes of files do not go on over weights rounded again in nf4") {
+  const Folder folder;
+  const std::string plain = folder / "plain";
+  ended_well(folder, "import " + kPacked + " " + plain);
+  for (const auto& [from, to] : {std::pair(kPacked, plain), std::pair(plain, kPacked)}) {
+    const std::string run = "nf4-" + fs::path(from).filename().string();
+    const std::string nf4 = "--set adapter.rank=2 --set adapter.base_format=nf4 ";
+    const std::string more = nf4 + "--set run.steps=4 --allow run.steps --resume auto ";
+    ended_well(folder, train_from(folder, from, run, nf4));
+    check_refused(folder, train_from(folder, to, run, more),
+                  "model.path: the adapters of the checkpoint were trained for other weights");
+    ended_well(folder, train_from(folder, from, run, more));
+    ended_well(folder, "export " + (folder / run) + " " + (folder / ("of-" + run)));
+    const std::string start = "--set adapter.path=" + (folder / run) + " ";
+    ended_well(folder, train_from(folder, from, run + "-on", start));
+    check_refused(folder, train_from(folder, to, run + "-other", start),
+                  "has adapters for other weights than the model's");
+    ended_well(folder, train_from(folder, from, run,
+                                  "--set adapter.rank=2 --set run.steps=5 --resume auto "
+                                  "--allow run.steps --allow adapter.base_format"));
+  }
 }
 
 TEST_CASE("a model in 4 bits that does not fit together is refused by the tensor's name") {

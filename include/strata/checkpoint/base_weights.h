@@ -6,6 +6,7 @@
 
 #include "strata/checkpoint/manifest.h"
 #include "strata/model/config.h"
+#include "strata/model/form.h"
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
 
@@ -13,9 +14,11 @@ namespace strata {
 
 /// Returns a hash of the names and shapes of the tensors that a model has of these files, and of
 /// the first values of each: two trainings of one model differ in every tensor. It does not depend
-/// on dtypes that hold the same values. Blocks the calling thread; throws as reading does.
+/// on dtypes that hold the same values. `form` is that in which a run keeps layers under adapters:
+/// in kNf4 the hash also says which matrices keep the codes of the files, because the others are
+/// rounded and become other numbers. Blocks the calling thread; throws as reading does.
 [[nodiscard]] std::uint64_t hash_of_base(const SafetensorsDirectory& files,
-                                         const ModelLayout& layout);
+                                         const ModelLayout& layout, Form form = Form::kPlain);
 
 /// Returns a hash of all that a model computes with: its weights, of which this is
 /// hash_of_base(), and the config that says how (rotations, norms, windows, caps, factors).

@@ -8,6 +8,7 @@
 
 #include "strata/checkpoint/manifest.h"
 #include "strata/config/config.h"
+#include "strata/model/form.h"
 #include "strata/model/safetensors.h"
 
 namespace strata {
@@ -26,5 +27,8 @@ struct StartWeights {
 /// model.path: under adapters, or of which a reference is stored. Returns nothing for other runs.
 /// Throws as open_start_weights() does.
 [[nodiscard]] std::optional<BaseWeights> base_weights_of(const RunConfig& config);
+/// Returns what they say where layers are in this form under adapters: with it who was trained in
+/// another form than the run's is compared.
+[[nodiscard]] BaseWeights base_weights_in(Form form, const ModelSection& model);
 
 }  // namespace strata
