@@ -139,16 +139,17 @@ void require_levels(const FileTensor& part, const Nf4Values& nf4) {
   }
 }
 
+constexpr float kLargestF16 = 65504;
+
 /// Rounds to the nearest number of f16, ties to even.
 float rounded_to_f16(float value) {
-  constexpr float kLargest = 65504;
   constexpr int kDigits = 11;
   constexpr int kSmallest = -24;  // exponent of the smallest number
   int exponent = 0;
   (void)std::frexp(value, &exponent);
   const float step = std::ldexp(1.0F, std::max(exponent - kDigits, kSmallest));
   const float rounded = std::nearbyint(value / step) * step;
-  if (std::abs(rounded) <= kLargest) return rounded;
+  if (std::abs(rounded) <= kLargestF16) return rounded;
   return std::copysign(std::numeric_limits<float>::infinity(), value);
 }
 
@@ -197,10 +198,15 @@ StoredNf4::StoredNf4(FileTensor codes, const Parts& parts)
 std::vector<float> StoredNf4::groups(std::int64_t begin, std::int64_t end) const {
   std::vector<float> groups(static_cast<std::size_t>(end - begin));
   groups_.file->read(groups_.name, begin, std::span(groups));
+  // No number of the matrix is larger than this sum, so none becomes infinite where it is rounded,
+  // to bf16 also one that was f32.
+  constexpr float kLargestBf16 = 0x1.FEp127F;
+  const bool is_f16 = dtype_ == StoredType::kF16;
+  const float largest = is_f16 ? kLargestF16 : kLargestBf16;
   for (const float group : groups) {
-    if (!std::isfinite(std::abs(group) + std::abs(offset_))) {
-      refuse_part(groups_, std::string("holds a scale that is not finite") + kDamagedFile);
-    }
+    if (std::abs(group) + std::abs(offset_) <= largest) continue;
+    refuse_part(groups_, std::string("holds a scale that is not finite in ") +
+                             (is_f16 ? "f16" : "bf16") + kDamagedFile);
   }
   return groups;
 }

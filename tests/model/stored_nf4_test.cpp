@@ -230,13 +230,35 @@ TEST_CASE("a matrix in 4 bits that does not fit together is refused by name") {
 }
 
 TEST_CASE("scales of a matrix in 4 bits that are not finite are refused when they are read") {
-  Parts tensors = matrix();
   const std::string name = kName;
-  tensors[name + ".nested_absmax"] = tensor("F32", std::vector<float>{NAN});
-  const ModelFolder folder({tensors});
-  const SafetensorsDirectory files(folder.path());
-  CHECK_THROWS_WITH(values_of(files, kName),
-                    ContainsSubstring(name + ".nested_absmax") && ContainsSubstring("not finite"));
+  // Both ways of reading the matrix: as numbers, and as codes and scales.
+  const auto read = [&](const std::string& dtype, float group, bool parts) {
+    Parts tensors = matrix();
+    tensors[name + ".nested_absmax"] = tensor("F32", std::vector<float>{group});
+    tensors[name + kState] = text(state_with("dtype", dtype));
+    const ModelFolder folder({tensors});
+    const SafetensorsDirectory files(folder.path());
+    if (!parts) return static_cast<void>(values_of(files, kName));
+    std::vector<std::uint8_t> bytes(160 + 5);
+    std::vector<float> floats(1 + kNf4Tables);
+    files.in_4_bits(kName)->read_parts({.codes = std::span(bytes).first(160),
+                                        .scales = std::span(bytes).last(5),
+                                        .groups = std::span(floats).first(1),
+                                        .tables = std::span(floats).last(kNf4Tables)});
+  };
+  for (const bool parts : {false, true}) {
+    const auto refused = [&](const std::string& dtype, float group, const std::string& in) {
+      CHECK_THROWS_WITH(read(dtype, group, parts),
+                        ContainsSubstring(name + ".nested_absmax") &&
+                            ContainsSubstring("a scale that is not finite in " + in));
+    };
+    refused("\"float32\"", NAN, "bf16");
+    refused("\"float32\"", 3.4028e38F, "bf16");  // finite in f32 alone
+    refused("\"bfloat16\"", -3.4028e38F, "bf16");
+    refused("\"float16\"", 65504, "f16");  // with the offset it is larger
+    CHECK_NOTHROW(read("\"bfloat16\"", 3.3895e38F, parts));
+    CHECK_NOTHROW(read("\"float16\"", 65503, parts));
+  }
 }
 
 TEST_CASE("other formats of bitsandbytes are refused with the remedy") {
