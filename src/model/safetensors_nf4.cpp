@@ -35,6 +35,11 @@ class Nf4State {
  public:
   explicit Nf4State(FileTensor part) : part_(std::move(part)), state_(read()) {}
 
+  /// Refuses a state that says that its matrix is in another format than its name does.
+  void require_nf4() const {
+    const json found = value_at(state_, "quant_type");
+    if (!found.is_null() && found != "nf4") refuse("quant_type", found, "nf4");
+  }
   [[nodiscard]] StoredType dtype() const {
     constexpr std::pair<std::string_view, StoredType> kStateTypes[] = {
         {"bfloat16", StoredType::kBF16},
@@ -172,6 +177,7 @@ StoredNf4::StoredNf4(FileTensor codes, const Parts& parts)
                 "is in 4 bits, but there is no " + std::string(name) + " of it" + kDamagedFile);
   };
   const Nf4State state(part(kParts[0]));
+  state.require_nf4();
   shape_ = state.shape();
   dtype_ = state.dtype();
   block_ = state.size("blocksize");

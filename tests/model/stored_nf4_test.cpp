@@ -204,6 +204,7 @@ TEST_CASE("a matrix in 4 bits that does not fit together is refused by name") {
     member("nested_blocksize", value);
   }
   for (const char* value : {"\"float64\"", "3", "null"}) member("dtype", value);
+  for (const char* value : {"\"fp4\"", "4", "[]"}) member("quant_type", value);
   for (const char* value : {"1e39", "\"0\"", "null", "[]"}) member("nested_offset", value);
 
   refused(with(kState, text(state_with("shape", "[5, 66]"))), "", "has 160 bytes, not 165");
