@@ -49,17 +49,23 @@ ModelLayout layout_of(const ImportOptions& options, const LlamaConfig& model,
   return make_layout(spec_of(model));
 }
 
-/// Returns the types of the tensors that the model is made of.
-std::set<StoredType> types_of(const SafetensorsDirectory& weights, const ModelLayout& layout) {
-  std::set<StoredType> types;
+/// What the tensors are that the model is made of.
+struct SourceTypes {
+  std::set<StoredType> types;  ///< of a matrix in 4 bits that of its numbers
+  bool has_4_bits = false;
+};
+
+SourceTypes types_of(const SafetensorsDirectory& weights, const ModelLayout& layout) {
+  SourceTypes found;
   for (const Block& block : layout.blocks) {
     for (const Segment& segment : block.segments) {
       for (const SourceTensor& source : segment.sources) {
-        types.insert(weights.info(source.name).dtype);
+        found.types.insert(weights.info(source.name).dtype);
+        found.has_4_bits = found.has_4_bits || weights.in_4_bits(source.name) != nullptr;
       }
     }
   }
-  return types;
+  return found;
 }
 
 /// Returns the type of the new files: the narrower one that holds the weights exactly, if any does.
@@ -69,17 +75,21 @@ DType chosen_type(const std::string& dtype, const std::set<StoredType>& types) {
 }
 
 /// Says what the weights are, compared with those of the source.
-std::string imported_weights(DType made, const std::set<StoredType>& types) {
+std::string imported_weights(DType made, const SourceTypes& source) {
   std::string from;
   bool same = true;
   bool exact = true;
-  for (const StoredType type : types) {
+  for (const StoredType type : source.types) {
     from += (from.empty() ? "" : " and ") + std::string(name_of(type));
     const bool is_made = type == (made == DType::kF32 ? StoredType::kF32 : StoredType::kBF16);
     same = same && is_made;
     exact = exact && (is_made || (made == DType::kF32 && type != StoredType::kF64));
   }
   const std::string name(name_of(made));
+  if (source.has_4_bits) {
+    same = false;
+    from += " and 4 bits";
+  }
   if (same) return name + ", as the source holds them";
   return name + (exact ? ", exact from " : ", rounded from ") + from;
 }
@@ -95,8 +105,8 @@ int import_command(const ImportOptions& options) {
   const std::string unused = check_weights(weights, layout);
   require_shapes(weights, layout);
   if (!unused.empty()) log::warn("{}; they are left out", unused);
-  const std::set<StoredType> types = types_of(weights, layout);
-  const DType weight = chosen_type(options.dtype, types);
+  const SourceTypes source = types_of(weights, layout);
+  const DType weight = chosen_type(options.dtype, source.types);
   const MergedWeights plain(std::move(weights));
   const NewModel made = make_new_model(
       *files, options.to, options.overwrite ? OldModel::kReplace : OldModel::kRefuse, "import",
@@ -112,7 +122,7 @@ int import_command(const ImportOptions& options) {
                      pool);
       });
   std::cout << printable_name(options.to.string()) << ": weights in "
-            << imported_weights(weight, types) << "; " << made.text() << std::endl;
+            << imported_weights(weight, source) << "; " << made.text() << std::endl;
   const std::string folder = shell_word(options.to);
   say_next("strata train CONFIG --set model.path=" + folder + ", " +
            trying_out(options.to, options.to));

@@ -42,7 +42,9 @@ std::vector<double> steps_of(const std::string& run_folder) {
 
 TEST_CASE("a model in 4 bits is imported with the weights that bitsandbytes makes of it") {
   const Folder folder;
-  ended_well(folder, "import " + kPacked + " " + (folder / "plain"));
+  const Outcome imported = strata(folder, "import " + kPacked + " " + (folder / "plain"));
+  REQUIRE(imported.code == 0);
+  CHECK_THAT(imported.text, ContainsSubstring("weights in bf16, exact from BF16 and 4 bits"));
   const std::map<std::string, Tensor> expected = tensors_of(kPacked + "/expected.safetensors");
   const std::map<std::string, Tensor> stored = tensors_of(kPacked + "/model.safetensors");
   const std::map<std::string, Tensor> made = model_tensors(folder / "plain");
