@@ -118,6 +118,29 @@ TEST_CASE("adapters over the codes of files do not go on over weights rounded ag
   }
 }
 
+TEST_CASE("adapters over the codes of files go on with the reference that was stored") {
+  const Folder folder;
+  TokenFileWriter pairs(folder / "pairs.bin", {.vocabulary = 75});
+  pairs.mark_pairs();
+  for (std::int32_t answer = 0; answer < 16; ++answer) {
+    pairs.append(std::vector{3, 4, 5 + answer, 6}, std::vector<std::uint8_t>{1, 0, 1, 1});
+    pairs.end_document();
+  }
+  pairs.close();
+  pairs.publish();
+  const std::string input = " --input " + (folder / "pairs.bin");
+  ended_well(folder, "evaluate " + kPacked + input + " --reference");
+  const std::string learn =
+      "--set adapter.rank=2 --set adapter.base_format=nf4 --set data.synthetic=false "
+      "--set data.train=" +
+      (folder / "pairs.bin") +
+      " --set data.document_mask=true --set data.packing=true --set data.overlong=drop "
+      "--set train.objective=dpo --set train.reference=stored ";
+  ended_well(folder, train_from(folder, kPacked, "run", learn));
+  ended_well(folder, train_from(folder, kPacked, "run",
+                                learn + "--set run.steps=4 --allow run.steps --resume auto"));
+}
+
 TEST_CASE("a model in 4 bits that does not fit together is refused by the tensor's name") {
   const Folder folder;
   const std::string model = folder / "model";
