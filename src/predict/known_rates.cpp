@@ -23,7 +23,7 @@ namespace {
 Rates common_shares() {
   return {.codes_product_gain = 1.75,
           .host_attention_flops = 3,
-          .coded_gparams = 6.8,
+          .coded_gparams = 9.8,
           .task_gbs = 2.3,
           .operators = {{.name = "swiglu_forward", .device = 1.16},
                         {.name = "swiglu_backward", .device = 1.11},
