@@ -270,9 +270,7 @@ void StoredNf4::read_parts(const Nf4Parts& parts) const {
   codes_.file->read_bytes(codes_.name, 0, std::as_writable_bytes(parts.codes));
   scales_.file->read_bytes(scales_.name, 0, std::as_writable_bytes(parts.scales));
   std::ranges::copy(groups(0, std::ssize(parts.groups)), parts.groups.begin());
-  parts.tables[0] = offset_;
-  const auto levels = std::ranges::copy(values_.levels, parts.tables.begin() + 1).out;
-  std::ranges::copy(values_.scale_values, levels);
+  write_nf4_tables(values_, offset_, parts.tables);
 }
 
 }  // namespace strata

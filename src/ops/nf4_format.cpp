@@ -128,4 +128,10 @@ float quantize_nf4_scales(const Nf4Values& values, float offset, std::span<const
   return largest;
 }
 
+void write_nf4_tables(const Nf4Values& values, float offset, std::span<float> tables) {
+  tables[0] = offset;
+  const auto levels = std::ranges::copy(values.levels, tables.begin() + 1).out;
+  std::ranges::copy(values.scale_values, levels);
+}
+
 }  // namespace strata

@@ -169,9 +169,7 @@ void pack_scales(const std::vector<float>& scales, const Nf4Values& nf4, ThreadP
                                             parts.scales.subspan(first, size));
     }
   });
-  parts.tables[0] = offset;
-  const auto levels = std::ranges::copy(nf4.levels, parts.tables.begin() + 1).out;
-  std::ranges::copy(nf4.scale_values, levels);
+  write_nf4_tables(nf4, offset, parts.tables);
 }
 
 /// Rounds a matrix to 4 bits, unless it is in them already.

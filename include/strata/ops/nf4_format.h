@@ -44,4 +44,8 @@ float quantize_nf4_block(const Nf4Values& values, std::span<const float> block,
 float quantize_nf4_scales(const Nf4Values& values, float offset, std::span<const float> scales,
                           std::span<std::uint8_t> codes);
 
+/// Writes what DequantizeNf4 reads of a matrix beside its codes and scales: the offset, the levels
+/// and the values of scales. `tables` has kNf4Tables numbers.
+void write_nf4_tables(const Nf4Values& values, float offset, std::span<float> tables);
+
 }  // namespace strata
