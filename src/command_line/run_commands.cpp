@@ -83,7 +83,8 @@ void add_tune_request(CLI::App& command, TuneRequest& request) {
   command
       .add_option("--allow", request.allowed,
                   "a key that is chosen although the config gives it, or, optimizer.moment_dtype, "
-                  "although it changes the numbers")
+                  "optimizer.master, run.products and adapter.base_format, although it changes the "
+                  "numbers")
       ->type_name("KEY")
       ->allow_extra_args(false);
 }

@@ -27,6 +27,7 @@
 #include "strata/commands/commands.h"
 #include "strata/config/assignments.h"
 #include "strata/device/device.h"
+#include "strata/launch/backend_choice.h"
 #include "strata/launch/run_ranks.h"
 #include "strata/ops/attention_kernels.h"
 #include "strata/plan/tune.h"
@@ -242,6 +243,8 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
   const TuneSpace space = tune_space(model, options.request, target.planned.place.world());
   if (target.ranks.rank() != 0) return 0;
   const TunePage page(options);
+  // Those of other GPUs are planned on paper.
+  if (space.products && options.plan.gpu.empty()) require_products(Products::kFp8, target.device);
   page.print(premises_text(model, space, target.device, target.planned));
   const TuneResult result = search_best(options, model, space, target);
   page.print(found_text(result));

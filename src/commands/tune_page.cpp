@@ -28,10 +28,23 @@ std::string bound_text(const Prediction& p) {
   return fmt::format("{} {:.0f} %", p.critical.front().name, 100 * p.critical.front().share);
 }
 
+/// Returns "8bit moments, no masters, fp8_all": what is searched of it, or not as usual.
+std::string numbers_text(const TuneKeys& keys) {
+  std::string text(enum_name(kMomentDTypeNames, keys.moment_dtype));
+  if (keys.master == MasterWeights::kNone) text += ", no masters";
+  if (keys.products != Products::kPlain) {
+    text += ", " + std::string(enum_name(kProductsNames, keys.products)) + " products";
+  }
+  if (keys.base_format != Form::kPlain) {
+    text += ", " + std::string(enum_name(kFormNames, keys.base_format)) + " base";
+  }
+  return text;
+}
+
 std::string keys_text(const TuneKeys& keys) {
   return fmt::format("{:>4} {:>4} {:>6}  {:<11} {:>4}  {}", keys.rows, keys.sub_batches,
                      keys.passes, enum_name(kUpdateTimingNames, keys.timing), ring_text(keys),
-                     enum_name(kMomentDTypeNames, keys.moment_dtype));
+                     numbers_text(keys));
 }
 
 constexpr const char* kKeysHeader = "rows  sub passes  timing      ring  moments";
@@ -57,13 +70,24 @@ std::string table(const TuneResult& result) {
   return text;
 }
 
-/// Returns what a reader of the table should know about the chosen moments.
-std::string moments_remark(DType given, DType chosen) {
-  if (chosen == given) return {};
-  return fmt::format(
-      "moments in {} change the numbers of the run (--set optimizer.moment_dtype={} keeps to what "
-      "the config has)\n",
-      enum_name(kMomentDTypeNames, chosen), enum_name(kMomentDTypeNames, given));
+/// Returns what a reader of the table should know about the chosen numbers.
+std::string numbers_remark(const RunConfig& given, const TuneKeys& chosen) {
+  TuneKeys back = chosen;
+  const TuneKeys own = TuneKeys::of(given);
+  back.moment_dtype = own.moment_dtype;
+  back.master = own.master;
+  back.products = own.products;
+  back.base_format = own.base_format;
+  const RunConfig with = chosen.put_into(given);
+  const RunConfig without = back.put_into(given);
+  std::string what;
+  std::string sets;
+  for (const std::string& set : assignments(without, with))
+    what += (what.empty() ? "" : ", ") + set;
+  if (what.empty()) return {};
+  for (const std::string& set : assignments(with, without)) sets += " --set " + set;
+  return "not the same run: " + what + " (without --allow, or with" + sets +
+         ", the numbers are those of the config)\n";
 }
 
 /// Returns what a reader of the table should know about the chosen timing.
@@ -131,8 +155,7 @@ std::string measured_text(std::size_t place, const TunedRun& run) {
 }
 
 std::string chosen_text(const TuneModel& model, const TuneSpace& space, const TuneKeys& chosen) {
-  return timing_remark(chosen, space.timing) +
-         moments_remark(model.given.optimizer.moment_dtype, chosen.moment_dtype) +
+  return timing_remark(chosen, space.timing) + numbers_remark(model.given, chosen) +
          "chosen:" + keys_as_sets(model, chosen.put_into(model.given)) + "\n";
 }
 

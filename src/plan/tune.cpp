@@ -51,7 +51,7 @@ double least_step_s(const RunConfig& base, const TuneKeys& keys, const PlannedRa
   return predict_step_s(setup, setup.rated(planned.device)).value_or(0);
 }
 
-/// The ways to cut a step, and the seconds that none of their steps goes below.
+/// The ways to cut a step and to multiply, and the seconds that none of their steps goes below.
 class Bounds {
  public:
   Bounds(const RunConfig& base, const std::vector<Sketch>& sketches, const PlannedRank& planned,
@@ -74,8 +74,10 @@ class Bounds {
   [[nodiscard]] std::size_t predicted() const { return seconds_.size(); }
 
  private:
-  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
-  static Shape shape_of(const TuneKeys& keys) { return {keys.rows, keys.sub_batches, keys.passes}; }
+  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, Products, Form>;
+  static Shape shape_of(const TuneKeys& keys) {
+    return {keys.rows, keys.sub_batches, keys.passes, keys.products, keys.base_format};
+  }
 
   std::map<Shape, double> seconds_;
 };

@@ -34,9 +34,10 @@ constexpr std::int64_t kMostStepTokens = std::int64_t{1} << 40;
 constexpr std::int64_t kMostStepRows = std::int64_t{1} << 31;
 
 /// Keys that can be searched.
-constexpr std::array<std::string_view, 6> kSearched{
-    "schedule.rows",    "schedule.sub_batches",    "schedule.passes",
-    "optimizer.timing", "optimizer.gradient_ring", "optimizer.moment_dtype"};
+constexpr std::array<std::string_view, 9> kSearched{
+    "schedule.rows",           "schedule.sub_batches",   "schedule.passes",  "optimizer.timing",
+    "optimizer.gradient_ring", "optimizer.moment_dtype", "optimizer.master", "run.products",
+    "adapter.base_format"};
 
 bool contains(const std::vector<std::string>& keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
@@ -208,6 +209,12 @@ TuneSpace tune_space(const TuneModel& model, const TuneRequest& request, int ran
   space.timing = searched("optimizer.timing", model.keys);
   space.gradient_ring = searched("optimizer.gradient_ring", model.keys);
   space.moment_dtype = contains(request.allowed, "optimizer.moment_dtype");
+  space.master = contains(request.allowed, "optimizer.master");
+  space.products = contains(request.allowed, "run.products");
+  space.base_format = contains(request.allowed, "adapter.base_format");
+  if (space.base_format && !model.base.adapter) {
+    throw ConfigError("--allow: adapter.base_format needs a config with a section adapter");
+  }
   return space;
 }
 

@@ -79,13 +79,44 @@ bool is_valid(const RunConfig& config) {
   }
 }
 
-/// All dtypes of moments that a run in bf16 may have, the widest first.
+// What a run in bf16 may have, the widest first.
 constexpr DType kMoments[] = {DType::kF32, DType::kBF16, kMomentCode};
+constexpr MasterWeights kMasters[] = {MasterWeights::kSplit, MasterWeights::kNone};
+constexpr Products kProducts[] = {Products::kPlain, Products::kFp8, Products::kFp8All};
+constexpr Form kBases[] = {Form::kPlain, Form::kInt8, Form::kFp8, Form::kNf4};
+
+/// Returns all values if they are searched, else the one that is given.
+template <class T, std::size_t N>
+std::vector<T> values(bool searched, const T (&all)[N], T given) {
+  return searched ? std::vector<T>(std::begin(all), std::end(all)) : std::vector<T>{given};
+}
+
+/// Returns the ways to store and multiply, with everything else as in these keys.
+std::vector<TuneKeys> numbers(const TuneKeys& given, const RunConfig& base,
+                              const TuneSpace& space) {
+  const bool bases = space.base_format && base.adapter.has_value();
+  std::vector<TuneKeys> found;
+  for (const DType moment : values(space.moment_dtype, kMoments, given.moment_dtype)) {
+    for (const MasterWeights master : values(space.master, kMasters, given.master)) {
+      for (const Products products : values(space.products, kProducts, given.products)) {
+        for (const Form format : values(bases, kBases, given.base_format)) {
+          found.push_back(given);
+          found.back().moment_dtype = moment;
+          found.back().master = master;
+          found.back().products = products;
+          found.back().base_format = format;
+        }
+      }
+    }
+  }
+  return found;
+}
 
 /// Returns what candidates of equal speed are put in order by; less is better.
 auto reluctance(const TuneKeys& keys, std::int64_t sequence_length) {
   const auto cell_tokens = static_cast<double>(keys.rows * sequence_length);
-  return std::tuple(std::ranges::find(kMoments, keys.moment_dtype), keys.gradient_ring.has_value(),
+  return std::tuple(std::ranges::find(kMoments, keys.moment_dtype), keys.master, keys.products,
+                    std::ranges::find(kBases, keys.base_format), keys.gradient_ring.has_value(),
                     keys.timing != UpdateTiming::kBeforeUse, keys.passes,
                     std::abs(std::log2(cell_tokens / kUsualCellTokens)));
 }
@@ -99,7 +130,10 @@ TuneKeys TuneKeys::of(const RunConfig& config) {
           .timing = config.optimizer.timing,
           .gradient_ring = config.optimizer.gradient_ring,
           .gradient_sums = config.schedule.gradient_sums,
-          .moment_dtype = config.optimizer.moment_dtype};
+          .moment_dtype = config.optimizer.moment_dtype,
+          .master = config.optimizer.master,
+          .products = config.run.products,
+          .base_format = config.adapter ? config.adapter->base_format : Form::kPlain};
 }
 
 RunConfig TuneKeys::put_into(RunConfig config) const {
@@ -110,6 +144,9 @@ RunConfig TuneKeys::put_into(RunConfig config) const {
   config.optimizer.timing = timing;
   config.optimizer.gradient_ring = gradient_ring;
   config.optimizer.moment_dtype = moment_dtype;
+  config.optimizer.master = master;
+  config.run.products = products;
+  if (config.adapter) config.adapter->base_format = base_format;
   return config;
 }
 
@@ -125,8 +162,6 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
   if (space.timing) {
     timings = {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative};
   }
-  std::vector<DType> moments{base.optimizer.moment_dtype};
-  if (space.moment_dtype) moments.assign(std::begin(kMoments), std::end(kMoments));
   std::vector<TuneKeys> found;
   for (TuneKeys keys : shapes(base, space)) {
     for (const UpdateTiming timing : timings) {
@@ -136,9 +171,8 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
         const bool needs_device = ring && space.gradient_ring && keys.passes > 1 &&
                                   base.schedule.gradient_sums == GradientSums::kAuto;
         keys.gradient_sums = needs_device ? GradientSums::kDevice : base.schedule.gradient_sums;
-        for (const DType moment : moments) {
-          keys.moment_dtype = moment;
-          if (is_valid(keys.put_into(base))) found.push_back(keys);
+        for (const TuneKeys& way : numbers(keys, base, space)) {
+          if (is_valid(way.put_into(base))) found.push_back(way);
         }
       }
     }

@@ -169,6 +169,12 @@ TEST_CASE("keys of the optimizer that are given are not searched unless they are
   const TuneSpace allowed =
       space_of({.model = run, .allowed = {"optimizer.timing", "optimizer.moment_dtype"}});
   CHECK((allowed.timing && !allowed.gradient_ring && allowed.moment_dtype));
+  CHECK_FALSE((allowed.master || allowed.products || allowed.base_format));
+  const TuneSpace numbers =
+      space_of({.model = run, .allowed = {"optimizer.master", "run.products"}});
+  CHECK((numbers.master && numbers.products && !numbers.moment_dtype));
+  CHECK_THAT(space_complaint({.model = run, .allowed = {"adapter.base_format"}}),
+             ContainsSubstring("adapter.base_format needs a config with a section adapter"));
 }
 
 TEST_CASE("tokens that make no step, and keys that nobody searches, are refused with a remedy") {

@@ -89,6 +89,36 @@ TEST_CASE("without clipping gradients may arrive in a ring, and moments are roun
   CHECK(found.back().moment_dtype == kMomentCode);
 }
 
+TEST_CASE("masters, products and the base are searched where they are allowed and possible") {
+  RunConfig base = fast_machine_with_large_layers();
+  const auto all = [&](const TuneSpace& space) {
+    std::set<std::tuple<MasterWeights, Products, Form>> found;
+    for (const TuneKeys& keys : tune_candidates(base, space)) {
+      const RunConfig config = keys.put_into(base);
+      CHECK_NOTHROW(config.validate("a test"));
+      CHECK(config.optimizer.master == keys.master);
+      CHECK(config.run.products == keys.products);
+      found.insert({keys.master, keys.products, keys.base_format});
+    }
+    return found;
+  };
+  const auto split = MasterWeights::kSplit;
+  using enum Products;
+  CHECK(all({.step_rows = 2}) == std::set{std::tuple(split, kPlain, Form::kPlain)});
+  CHECK(all({.step_rows = 2, .master = true, .products = true}).size() == 6);
+  // Without adapters there is no base.
+  CHECK(all({.step_rows = 2, .base_format = true}).size() == 1);
+  base.adapter.emplace();
+  const auto bases = all({.step_rows = 2, .products = true, .base_format = true});
+  CHECK(bases.contains({split, kFp8, Form::kFp8}));
+  CHECK(bases.contains({split, kPlain, Form::kNf4}));
+  const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 2, .base_format = true});
+  CHECK(found.front().base_format == Form::kPlain);
+  CHECK(found.back().base_format == Form::kNf4);
+  base.run.dtype = DType::kF32;  // has whole weights, and products of f32
+  CHECK(all({.step_rows = 2, .master = true, .products = true}).size() == 1);
+}
+
 TEST_CASE("a key that is not searched keeps its value") {
   RunConfig base = fast_machine_with_large_layers();
   base.schedule.rows = 2;
@@ -197,6 +227,7 @@ TEST_CASE("the choice is within 1 % of trying everything", "[long]") {
     double device_gib, host_gib;
     const char* gpu;
     std::vector<std::string> sets;
+    TuneSpace space{.step_rows = 8};
   };
   const std::vector<std::string> six{"model.num_hidden_layers=6"};
   const auto with = [&](std::vector<std::string> sets) {
@@ -207,15 +238,15 @@ TEST_CASE("the choice is within 1 % of trying everything", "[long]") {
        std::vector<Machine>{{8, 64, "NVIDIA H200", with({})},
                             {10, 26, "NVIDIA GeForce RTX 4090", with({})},
                             {8, 40, "NVIDIA GeForce RTX 3090", with({"optimizer.grad_clip=1"})},
-                            {16, 24, "NVIDIA H100 PCIe", with({"hardware.link_gbs=10"})}}) {
+                            {16, 24, "NVIDIA H100 PCIe", with({"hardware.link_gbs=10"})},
+                            {8, 32, "NVIDIA H200", with({}), {.step_rows = 4, .products = true}}}) {
     CAPTURE(m.gpu, m.device_gib, m.host_gib);
     const RunConfig base = model_config("llama-7b.json", m.sets);
     const PlannedRank planned = machine(m.device_gib, m.host_gib, m.gpu);
     ThreadPool pool(0);
-    const TuneSpace space{.step_rows = 8};
     // Fewer than it places by default, so that it has to leave out as large a part as of 84.
-    const TuneResult chosen = tune(base, space, planned, pool, {.placed = 8});
-    const TuneResult all = tune(base, space, planned, pool, {.exhaustive = true});
+    const TuneResult chosen = tune(base, m.space, planned, pool, {.placed = 8});
+    const TuneResult all = tune(base, m.space, planned, pool, {.exhaustive = true});
     REQUIRE(all.placed == all.fitting);
     CHECK(chosen.placed < all.placed);
     double best_s = all.best.front().prediction.step_s;

@@ -1,6 +1,7 @@
 // What `tune` may change of a run: how many tokens go through a layer at once, how a step is cut
-// into sub-batches and passes, when parameters are updated, and how long their gradients wait. What
-// the planner decides by itself (choose_placement.h) is not among it.
+// into sub-batches and passes, when parameters are updated, how long their gradients wait, and, if
+// somebody allows it, in how many bits a run stores and multiplies. What the planner decides by
+// itself (choose_placement.h) is not among it.
 
 #pragma once
 
@@ -23,6 +24,9 @@ struct TuneKeys {
   std::optional<std::int64_t> gradient_ring{};
   GradientSums gradient_sums = GradientSums::kAuto;  ///< kDevice where a ring needs it
   DType moment_dtype = DType::kF32;
+  MasterWeights master = MasterWeights::kSplit;
+  Products products = Products::kPlain;
+  Form base_format = Form::kPlain;  ///< of a run with adapters
 
   /// Returns the values that a config has.
   [[nodiscard]] static TuneKeys of(const RunConfig& config);
@@ -39,7 +43,11 @@ struct TuneSpace {
   bool passes = true;
   bool timing = true;
   bool gradient_ring = true;
-  bool moment_dtype = false;  ///< it changes the numbers of a run, so somebody has to allow it
+  // These change the numbers of a run, so somebody has to allow them.
+  bool moment_dtype = false;
+  bool master = false;
+  bool products = false;
+  bool base_format = false;
 };
 
 /// Returns the dtypes of moments that take fewer bytes than those of the config and that a bf16 run
@@ -49,8 +57,8 @@ struct TuneSpace {
 /// Returns every combination of values that a run may have, a key that is not searched with the
 /// value of `base`. Numbers of rows and of passes are divisors of the step's, each at least twice
 /// the one before it, so that steps with many divisors do not make a search without end. Of equal
-/// speed an earlier one is preferred: wider moments, what is updated once the norm is known,
-/// without a ring, in few passes, with sub-batches that fill a GPU.
+/// speed an earlier one is preferred: more bits of moments, masters, products and the base, what is
+/// updated once the norm is known, without a ring, in few passes, with sub-batches that fill a GPU.
 [[nodiscard]] std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& space);
 
 }  // namespace strata
