@@ -28,7 +28,7 @@ std::string bound_text(const Prediction& p) {
   return fmt::format("{} {:.0f} %", p.critical.front().name, 100 * p.critical.front().share);
 }
 
-/// Returns "8bit moments, no masters, fp8_all": what is searched of it, or not as usual.
+/// Returns "8bit, no masters, fp8_all products": moments, and what else is not as by default.
 std::string numbers_text(const TuneKeys& keys) {
   std::string text(enum_name(kMomentDTypeNames, keys.moment_dtype));
   if (keys.master == MasterWeights::kNone) text += ", no masters";
