@@ -244,7 +244,9 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
   if (target.ranks.rank() != 0) return 0;
   const TunePage page(options);
   // Those of other GPUs are planned on paper.
-  if (space.products && options.plan.gpu.empty()) require_products(Products::kFp8, target.device);
+  if (space.products && options.plan.gpu.empty()) {
+    require_products(Products::kFp8, target.device, "leave out --allow run.products");
+  }
   page.print(premises_text(model, space, target.device, target.planned));
   const TuneResult result = search_best(options, model, space, target);
   page.print(found_text(result));

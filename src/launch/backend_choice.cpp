@@ -41,13 +41,13 @@ void say_cpu_instead(const CpuInstead& where, std::string_view option) {
             name, found, name);
 }
 
-void require_products(Products products, const DeviceInfo& device) {
+void require_products(Products products, const DeviceInfo& device, std::string_view remedy) {
   constexpr int kHopper = 90;
   const bool other = device.backend == "cuda" && device.capability != kHopper;
   if (products == Products::kPlain || !other) return;
   throw ConfigError("run.products: products in e4m3 need a GPU of compute capability 9.0, and " +
                     device.name + " has " + std::to_string(device.capability / 10) + "." +
-                    std::to_string(device.capability % 10) + "; set it to \"bf16\"");
+                    std::to_string(device.capability % 10) + "; " + std::string(remedy));
 }
 
 void require_built(BackendChoice choice, std::string_view option) {

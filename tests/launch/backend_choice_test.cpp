@@ -33,6 +33,8 @@ TEST_CASE("products in e4m3 are for GPUs of compute capability 9.0 and for the C
     CHECK_THROWS_WITH(require_products(products, other),
                       ContainsSubstring("run.products: ") && ContainsSubstring("9.0") &&
                           ContainsSubstring("RTX 4090 has 8.9") && ContainsSubstring("\"bf16\""));
+    CHECK_THROWS_WITH(require_products(products, other, "leave it out"),
+                      ContainsSubstring("8.9; leave it out"));
     CHECK_NOTHROW(require_products(products, hopper));
     CHECK_NOTHROW(require_products(products, {.backend = "cpu", .name = "a processor"}));
   }

@@ -27,8 +27,9 @@ struct CpuInstead {
 void say_cpu_instead(const CpuInstead& where, std::string_view option);
 
 /// Throws ConfigError if these products of run.products are not for this device: codes in e4m3 are
-/// multiplied by GPUs of compute capability 9.0, and by the cpu backend.
-void require_products(Products products, const DeviceInfo& device);
+/// multiplied by GPUs of compute capability 9.0, and by the cpu backend. `remedy` ends the message.
+void require_products(Products products, const DeviceInfo& device,
+                      std::string_view remedy = "set it to \"bf16\"");
 
 /// Throws ConfigError that begins with `option`, by which the backend was chosen, if this program
 /// was built without it. "auto" never chooses one that it lacks.
