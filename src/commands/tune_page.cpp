@@ -29,14 +29,14 @@ std::string bound_text(const Prediction& p) {
 }
 
 /// Returns "8bit, no masters, fp8_all products": moments, and what else is not as by default.
-std::string numbers_text(const TuneKeys& keys) {
-  std::string text(enum_name(kMomentDTypeNames, keys.moment_dtype));
-  if (keys.master == MasterWeights::kNone) text += ", no masters";
-  if (keys.products != Products::kPlain) {
-    text += ", " + std::string(enum_name(kProductsNames, keys.products)) + " products";
+std::string numbers_text(const TuneNumbers& numbers) {
+  std::string text(enum_name(kMomentDTypeNames, numbers.moment_dtype));
+  if (numbers.master == MasterWeights::kNone) text += ", no masters";
+  if (numbers.products != Products::kPlain) {
+    text += ", " + std::string(enum_name(kProductsNames, numbers.products)) + " products";
   }
-  if (keys.base_format != Form::kPlain) {
-    text += ", " + std::string(enum_name(kFormNames, keys.base_format)) + " base";
+  if (numbers.base_format != Form::kPlain) {
+    text += ", " + std::string(name_of(numbers.base_format)) + " base";
   }
   return text;
 }
@@ -44,7 +44,7 @@ std::string numbers_text(const TuneKeys& keys) {
 std::string keys_text(const TuneKeys& keys) {
   return fmt::format("{:>4} {:>4} {:>6}  {:<11} {:>4}  {}", keys.rows, keys.sub_batches,
                      keys.passes, enum_name(kUpdateTimingNames, keys.timing), ring_text(keys),
-                     numbers_text(keys));
+                     numbers_text(keys.numbers));
 }
 
 constexpr const char* kKeysHeader = "rows  sub passes  timing      ring  moments";
@@ -73,11 +73,7 @@ std::string table(const TuneResult& result) {
 /// Returns what a reader of the table should know about the chosen numbers.
 std::string numbers_remark(const RunConfig& given, const TuneKeys& chosen) {
   TuneKeys back = chosen;
-  const TuneKeys own = TuneKeys::of(given);
-  back.moment_dtype = own.moment_dtype;
-  back.master = own.master;
-  back.products = own.products;
-  back.base_format = own.base_format;
+  back.numbers = TuneKeys::of(given).numbers;
   const RunConfig with = chosen.put_into(given);
   const RunConfig without = back.put_into(given);
   std::string what;

@@ -76,7 +76,8 @@ class Bounds {
  private:
   using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, Products, Form>;
   static Shape shape_of(const TuneKeys& keys) {
-    return {keys.rows, keys.sub_batches, keys.passes, keys.products, keys.base_format};
+    return {keys.rows, keys.sub_batches, keys.passes, keys.numbers.products,
+            keys.numbers.base_format};
   }
 
   std::map<Shape, double> seconds_;

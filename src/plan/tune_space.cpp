@@ -91,20 +91,16 @@ std::vector<T> values(bool searched, const T (&all)[N], T given) {
   return searched ? std::vector<T>(std::begin(all), std::end(all)) : std::vector<T>{given};
 }
 
-/// Returns the ways to store and multiply, with everything else as in these keys.
-std::vector<TuneKeys> numbers(const TuneKeys& given, const RunConfig& base,
-                              const TuneSpace& space) {
+/// Returns the ways to store and multiply.
+std::vector<TuneNumbers> numbers(const RunConfig& base, const TuneSpace& space) {
+  const TuneNumbers given = TuneKeys::of(base).numbers;
   const bool bases = space.base_format && base.adapter.has_value();
-  std::vector<TuneKeys> found;
+  std::vector<TuneNumbers> found;
   for (const DType moment : values(space.moment_dtype, kMoments, given.moment_dtype)) {
     for (const MasterWeights master : values(space.master, kMasters, given.master)) {
       for (const Products products : values(space.products, kProducts, given.products)) {
         for (const Form format : values(bases, kBases, given.base_format)) {
-          found.push_back(given);
-          found.back().moment_dtype = moment;
-          found.back().master = master;
-          found.back().products = products;
-          found.back().base_format = format;
+          found.push_back({moment, master, products, format});
         }
       }
     }
@@ -115,8 +111,9 @@ std::vector<TuneKeys> numbers(const TuneKeys& given, const RunConfig& base,
 /// Returns what candidates of equal speed are put in order by; less is better.
 auto reluctance(const TuneKeys& keys, std::int64_t sequence_length) {
   const auto cell_tokens = static_cast<double>(keys.rows * sequence_length);
-  return std::tuple(std::ranges::find(kMoments, keys.moment_dtype), keys.master, keys.products,
-                    std::ranges::find(kBases, keys.base_format), keys.gradient_ring.has_value(),
+  const TuneNumbers& n = keys.numbers;
+  return std::tuple(std::ranges::find(kMoments, n.moment_dtype), n.master, n.products,
+                    std::ranges::find(kBases, n.base_format), keys.gradient_ring.has_value(),
                     keys.timing != UpdateTiming::kBeforeUse, keys.passes,
                     std::abs(std::log2(cell_tokens / kUsualCellTokens)));
 }
@@ -130,10 +127,10 @@ TuneKeys TuneKeys::of(const RunConfig& config) {
           .timing = config.optimizer.timing,
           .gradient_ring = config.optimizer.gradient_ring,
           .gradient_sums = config.schedule.gradient_sums,
-          .moment_dtype = config.optimizer.moment_dtype,
-          .master = config.optimizer.master,
-          .products = config.run.products,
-          .base_format = config.adapter ? config.adapter->base_format : Form::kPlain};
+          .numbers = {.moment_dtype = config.optimizer.moment_dtype,
+                      .master = config.optimizer.master,
+                      .products = config.run.products,
+                      .base_format = config.adapter ? config.adapter->base_format : Form::kPlain}};
 }
 
 RunConfig TuneKeys::put_into(RunConfig config) const {
@@ -143,10 +140,10 @@ RunConfig TuneKeys::put_into(RunConfig config) const {
   config.schedule.gradient_sums = gradient_sums;
   config.optimizer.timing = timing;
   config.optimizer.gradient_ring = gradient_ring;
-  config.optimizer.moment_dtype = moment_dtype;
-  config.optimizer.master = master;
-  config.run.products = products;
-  if (config.adapter) config.adapter->base_format = base_format;
+  config.optimizer.moment_dtype = numbers.moment_dtype;
+  config.optimizer.master = numbers.master;
+  config.run.products = numbers.products;
+  if (config.adapter) config.adapter->base_format = numbers.base_format;
   return config;
 }
 
@@ -162,6 +159,7 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
   if (space.timing) {
     timings = {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative};
   }
+  const std::vector<TuneNumbers> ways = numbers(base, space);
   std::vector<TuneKeys> found;
   for (TuneKeys keys : shapes(base, space)) {
     for (const UpdateTiming timing : timings) {
@@ -171,8 +169,9 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
         const bool needs_device = ring && space.gradient_ring && keys.passes > 1 &&
                                   base.schedule.gradient_sums == GradientSums::kAuto;
         keys.gradient_sums = needs_device ? GradientSums::kDevice : base.schedule.gradient_sums;
-        for (const TuneKeys& way : numbers(keys, base, space)) {
-          if (is_valid(way.put_into(base))) found.push_back(way);
+        for (const TuneNumbers& way : ways) {
+          keys.numbers = way;
+          if (is_valid(keys.put_into(base))) found.push_back(keys);
         }
       }
     }

@@ -56,7 +56,7 @@ TEST_CASE("candidates cut a step in every way, and are runs that may be") {
   for (const TuneKeys& keys : found) {
     CHECK(keys.rows * keys.sub_batches * keys.passes == 8);
     CHECK(keys.timing != UpdateTiming::kOnArrival);
-    CHECK(keys.moment_dtype == DType::kF32);
+    CHECK(keys.numbers.moment_dtype == DType::kF32);
     CHECK_NOTHROW(keys.put_into(base).validate("a test"));
     shapes.insert({keys.rows, keys.sub_batches, keys.passes});
   }
@@ -77,7 +77,7 @@ TEST_CASE("without clipping gradients may arrive in a ring, and moments are roun
   for (const TuneKeys& keys : found) {
     timings.insert(keys.timing);
     rings.insert(keys.gradient_ring.value_or(0));
-    moments.insert(keys.moment_dtype);
+    moments.insert(keys.numbers.moment_dtype);
     if (keys.gradient_ring && keys.passes > 1) {
       CHECK(keys.gradient_sums == GradientSums::kDevice);
     }
@@ -85,8 +85,8 @@ TEST_CASE("without clipping gradients may arrive in a ring, and moments are roun
   CHECK(rings == std::set<std::int64_t>{0, 3, 5});
   CHECK(timings == std::set{UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival});
   CHECK(moments == std::set{DType::kF32, DType::kBF16, kMomentCode});
-  CHECK(found.front().moment_dtype == DType::kF32);
-  CHECK(found.back().moment_dtype == kMomentCode);
+  CHECK(found.front().numbers.moment_dtype == DType::kF32);
+  CHECK(found.back().numbers.moment_dtype == kMomentCode);
 }
 
 TEST_CASE("masters, products and the base are searched where they are allowed and possible") {
@@ -96,9 +96,9 @@ TEST_CASE("masters, products and the base are searched where they are allowed an
     for (const TuneKeys& keys : tune_candidates(base, space)) {
       const RunConfig config = keys.put_into(base);
       CHECK_NOTHROW(config.validate("a test"));
-      CHECK(config.optimizer.master == keys.master);
-      CHECK(config.run.products == keys.products);
-      found.insert({keys.master, keys.products, keys.base_format});
+      CHECK(config.optimizer.master == keys.numbers.master);
+      CHECK(config.run.products == keys.numbers.products);
+      found.insert({keys.numbers.master, keys.numbers.products, keys.numbers.base_format});
     }
     return found;
   };
@@ -113,8 +113,8 @@ TEST_CASE("masters, products and the base are searched where they are allowed an
   CHECK(bases.contains({split, kFp8, Form::kFp8}));
   CHECK(bases.contains({split, kPlain, Form::kNf4}));
   const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 2, .base_format = true});
-  CHECK(found.front().base_format == Form::kPlain);
-  CHECK(found.back().base_format == Form::kNf4);
+  CHECK(found.front().numbers.base_format == Form::kPlain);
+  CHECK(found.back().numbers.base_format == Form::kNf4);
   base.run.dtype = DType::kF32;  // has whole weights, and products of f32
   CHECK(all({.step_rows = 2, .master = true, .products = true}).size() == 1);
 }

@@ -15,6 +15,16 @@
 
 namespace strata {
 
+/// In how many bits a run stores and multiplies.
+struct TuneNumbers {
+  DType moment_dtype = DType::kF32;
+  MasterWeights master = MasterWeights::kSplit;
+  Products products = Products::kPlain;
+  Form base_format = Form::kPlain;  ///< of a run with adapters
+
+  bool operator==(const TuneNumbers&) const = default;
+};
+
 /// Values of the keys that are searched.
 struct TuneKeys {
   std::int64_t rows = 1;
@@ -23,10 +33,7 @@ struct TuneKeys {
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   std::optional<std::int64_t> gradient_ring{};
   GradientSums gradient_sums = GradientSums::kAuto;  ///< kDevice where a ring needs it
-  DType moment_dtype = DType::kF32;
-  MasterWeights master = MasterWeights::kSplit;
-  Products products = Products::kPlain;
-  Form base_format = Form::kPlain;  ///< of a run with adapters
+  TuneNumbers numbers{};
 
   /// Returns the values that a config has.
   [[nodiscard]] static TuneKeys of(const RunConfig& config);
